@@ -1,0 +1,71 @@
+//! JSON kept as the bytes it came as.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
+
+use crate::error::{Error, Result};
+
+/// A JSON value kept byte for byte: order of keys, spelling of numbers and white space included.
+///
+/// ```
+/// use everturn_core::json::RawJson;
+///
+/// let json = RawJson::parse(r#"{"b":1,"a":1.0}"#).unwrap();
+/// assert_eq!(json.get(), r#"{"b":1,"a":1.0}"#);
+/// assert!(RawJson::parse("{").is_err());
+/// ```
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RawJson(Box<RawValue>);
+
+impl RawJson {
+    /// Takes text that is one JSON value.
+    ///
+    /// Errors: `Invalid`, quoting the fault, when it is not.
+    pub fn parse(text: impl Into<String>) -> Result<Self> {
+        RawValue::from_string(text.into())
+            .map(Self)
+            .map_err(|fault| Error::invalid(format!("read JSON: {fault}")).caused_by(fault))
+    }
+
+    /// Writes a value as JSON.
+    ///
+    /// Errors: `Invalid` when the value has no JSON form (a map with keys that are not strings).
+    pub fn of(value: &impl Serialize) -> Result<Self> {
+        serde_json::value::to_raw_value(value)
+            .map(Self)
+            .map_err(|fault| Error::invalid(format!("write JSON: {fault}")).caused_by(fault))
+    }
+
+    /// An empty object: `{}`.
+    pub fn empty() -> Self {
+        Self(RawValue::from_string("{}".into()).expect("two braces are JSON"))
+    }
+
+    /// The text.
+    pub fn get(&self) -> &str {
+        self.0.get()
+    }
+
+    /// Reads the value as a `T`.
+    ///
+    /// Errors: `Invalid`, saying where it does not fit.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_str(self.get())
+            .map_err(|fault| Error::invalid(format!("read JSON: {fault}")).caused_by(fault))
+    }
+}
+
+impl PartialEq for RawJson {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl fmt::Debug for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.get())
+    }
+}

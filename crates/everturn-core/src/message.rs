@@ -1,0 +1,387 @@
+//! Messages: what a model is sent, and what it answers.
+//!
+//! The stored form tags from outside (`{"user":{...}}`, `{"text":"..."}`): short, and raw JSON inside keeps its bytes.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{clock::Timestamp, json::RawJson};
+
+/// One message of a request.
+///
+/// ```
+/// use everturn_core::message::Message;
+///
+/// let message = Message::user("hello");
+/// assert_eq!(serde_json::to_string(&message).unwrap(), r#"{"user":{"parts":[{"text":"hello"}]}}"#);
+/// assert_eq!(message.text(), "hello");
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Message {
+    /// Instructions.
+    System(System),
+    /// What a person, or the application for them, said.
+    User(User),
+    /// What the model answered.
+    Assistant(Assistant),
+    /// What a tool call gave.
+    Result(CallResult),
+}
+
+impl Message {
+    /// A user message of one text.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::User(User {
+            parts: vec![Part::Text(text.into())],
+        })
+    }
+
+    /// A system message of one text.
+    pub fn system(text: impl Into<String>) -> Self {
+        Self::System(System { text: text.into() })
+    }
+
+    /// An assistant message of one text that ended well.
+    pub fn assistant(text: impl Into<String>) -> Self {
+        Self::Assistant(Assistant {
+            parts: vec![Part::Text(text.into())],
+            ..Assistant::default()
+        })
+    }
+
+    /// All text for the reader, parts joined without anything between.
+    pub fn text(&self) -> String {
+        match self {
+            Self::System(system) => system.text.clone(),
+            Self::User(user) => text_of(&user.parts),
+            Self::Assistant(assistant) => assistant.text(),
+            Self::Result(result) => result.text.clone(),
+        }
+    }
+}
+
+fn text_of(parts: &[Part]) -> String {
+    parts
+        .iter()
+        .filter_map(|part| {
+            if let Part::Text(text) = part {
+                Some(text.as_str())
+            } else {
+                None
+            }
+        })
+        .collect()
+}
+
+/// Instructions to the model.
+///
+/// ```
+/// use everturn_core::message::System;
+/// assert_eq!(System { text: "Be brief.".into() }.text, "Be brief.");
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct System {
+    /// The instructions.
+    pub text: String,
+}
+
+/// What a person said.
+///
+/// ```
+/// use everturn_core::message::{Part, User};
+/// let user = User { parts: vec![Part::Text("hello".into())] };
+/// assert_eq!(user.parts.len(), 1);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct User {
+    /// The parts, in order.
+    pub parts: Vec<Part>,
+}
+
+/// What the model answered, in the order it came.
+///
+/// ```
+/// use everturn_core::message::{Assistant, End, Part};
+///
+/// let answer = Assistant { parts: vec![Part::Text("42".into())], ..Assistant::default() };
+/// assert_eq!((answer.text().as_str(), answer.end), ("42", End::Complete));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Assistant {
+    /// Text, thinking, calls and opaque items, in the order in which they began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
+    /// Where it came from; absent for messages that no model made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// Why the model stopped; absent where it was not seen to stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Stop>,
+    /// What the provider counted; absent where it did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Whether the message is whole.
+    #[serde(default, skip_serializing_if = "End::is_complete")]
+    pub end: End,
+}
+
+impl Assistant {
+    /// All text for the reader, parts joined without anything between.
+    pub fn text(&self) -> String {
+        text_of(&self.parts)
+    }
+
+    /// The calls, in order.
+    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.parts.iter().filter_map(|part| {
+            if let Part::Call(call) = part {
+                Some(call)
+            } else {
+                None
+            }
+        })
+    }
+}
+
+/// How an assistant message ended. Only a complete one is ever sent back to a model.
+///
+/// ```
+/// use everturn_core::message::End;
+/// assert_eq!(serde_json::to_string(&End::Aborted).unwrap(), r#""aborted""#);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// It is whole.
+    #[default]
+    Complete,
+    /// It was cut off: by a person, a crash or a lost connection.
+    Aborted,
+    /// The provider said that it failed.
+    Error,
+    /// The provider put it off; a later message carries the answer.
+    Deferred,
+}
+
+impl End {
+    fn is_complete(&self) -> bool {
+        *self == Self::Complete
+    }
+}
+
+/// Where an assistant message came from.
+///
+/// ```
+/// use everturn_core::message::Origin;
+/// let origin = Origin { provider: "chat".into(), model: "qwen".into(), response: None };
+/// assert_eq!(origin.provider, "chat");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The provider's name, as in a model reference.
+    pub provider: String,
+    /// The model that answered, as the provider names it.
+    pub model: String,
+    /// The provider's id of the response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<String>,
+}
+
+/// A part of a user or assistant message.
+///
+/// ```
+/// use everturn_core::message::Part;
+/// assert_eq!(serde_json::to_string(&Part::Text("a".into())).unwrap(), r#"{"text":"a"}"#);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// Text for the reader.
+    Text(String),
+    /// Readable thinking.
+    Thinking(String),
+    /// A tool call.
+    Call(Call),
+    /// An item of the provider that is kept byte for byte and sent back to it in place (signatures, encrypted
+    /// reasoning), and to no other provider.
+    Opaque(RawJson),
+}
+
+/// A tool call as the model asked for it.
+///
+/// ```
+/// use everturn_core::{json::RawJson, message::{Call, CallId}};
+/// let call = Call { id: CallId("c7".into()), provider: None, name: "read".into(), arguments: RawJson::empty() };
+/// assert_eq!(call.arguments.get(), "{}");
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// Our id, unique in the session.
+    pub id: CallId,
+    /// The provider's id, which may be empty, repeated or absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments, one JSON value as the model wrote it.
+    pub arguments: RawJson,
+}
+
+/// Our id of a call: unique in its session whatever the provider sent.
+///
+/// ```
+/// use everturn_core::message::CallId;
+/// assert_eq!(CallId("c12".into()).to_string(), "c12");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CallId(pub String);
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a call gave, as the model is told.
+///
+/// ```
+/// use everturn_core::message::{CallId, CallResult, Outcome};
+/// let result = CallResult { call: CallId("c7".into()), text: "3 files".into(), outcome: Outcome::Ok, time: None };
+/// assert!(!result.outcome.is_error());
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallResult {
+    /// The call.
+    pub call: CallId,
+    /// The output, or what went wrong, in words for the model.
+    pub text: String,
+    /// How the call ended.
+    pub outcome: Outcome,
+    /// The time of a made-up result; absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Timestamp>,
+}
+
+/// How a call ended. Each end reaches the model as a result; none is an exception.
+///
+/// ```
+/// use everturn_core::message::Outcome;
+/// let denied = Outcome::Denied { rule: "deny exec(**)".into() };
+/// assert_eq!(serde_json::to_string(&denied).unwrap(), r#"{"denied":{"rule":"deny exec(**)"}}"#);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It did what it was asked.
+    Ok,
+    /// The tool said that it could not.
+    Error,
+    /// Policy refused it, by this rule.
+    Denied {
+        /// The rule that refused.
+        rule: String,
+    },
+    /// No tool of that name is installed.
+    Unavailable,
+    /// The arguments do not fit the tool.
+    InvalidArguments,
+    /// It was told to stop before it was done.
+    Cancelled,
+    /// Nobody can know whether its effect happened.
+    Unknown,
+    /// No result was stored; this one was made up so that the request is legal.
+    MissingResult,
+}
+
+impl Outcome {
+    /// Whether the model should take the result for a failure.
+    pub fn is_error(&self) -> bool {
+        *self != Self::Ok
+    }
+
+    /// The outcome in one word, as events, tables and screens show it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::Denied { .. } => "denied",
+            Self::Unavailable => "unavailable",
+            Self::InvalidArguments => "invalid_arguments",
+            Self::Cancelled => "cancelled",
+            Self::Unknown => "unknown",
+            Self::MissingResult => "missing_result",
+        }
+    }
+}
+
+/// Why a model stopped, when its response ended well.
+///
+/// ```
+/// use everturn_core::message::Stop;
+/// assert_eq!(serde_json::to_string(&Stop::Length).unwrap(), r#""length""#);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    /// It answered.
+    Answer,
+    /// It wants calls to be made.
+    Calls,
+    /// It reached the output limit.
+    Length,
+    /// The model refused.
+    Refused,
+    /// The provider filtered the answer.
+    Filtered,
+    /// The provider paused: send the turn back to go on.
+    Paused,
+}
+
+/// Tokens as a provider counted them. A count that nobody reported is absent, never 0.
+///
+/// ```
+/// use everturn_core::message::Usage;
+///
+/// let usage = Usage { input: Some(31), output: Some(9), ..Usage::default() };
+/// assert_eq!(usage.plus(&usage).input, Some(62));
+/// assert_eq!(usage.plus(&usage).cached, None);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Input tokens, the cached and the written ones included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<u64>,
+    /// Output tokens, reasoning included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<u64>,
+    /// Input tokens read from the provider's cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached: Option<u64>,
+    /// Input tokens written to the provider's cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_written: Option<u64>,
+    /// Output tokens spent on reasoning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<u64>,
+}
+
+impl Usage {
+    /// The sum, count by count; absent only where both are.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let sum = |a: Option<u64>, b: Option<u64>| match (a, b) {
+            (None, None) => None,
+            (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
+        };
+        Self {
+            input: sum(self.input, other.input),
+            output: sum(self.output, other.output),
+            cached: sum(self.cached, other.cached),
+            cache_written: sum(self.cache_written, other.cache_written),
+            reasoning: sum(self.reasoning, other.reasoning),
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! Everturn errands.
+fn main() {}
