@@ -9,15 +9,24 @@
 
 pub mod cancel;
 pub mod clock;
+pub mod context;
+pub mod conversation;
+pub mod document;
+pub mod entry;
 pub mod env;
 pub mod error;
 pub mod id;
 pub mod json;
+pub mod memory;
 pub mod message;
 pub mod model;
 pub mod policy;
 mod port;
+pub mod storage;
+pub mod submission;
+pub mod task;
 pub mod tool;
+pub mod usage;
 
 pub use cancel::CancelToken;
 pub use error::{Error, ErrorKind, Result};

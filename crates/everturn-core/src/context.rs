@@ -1,0 +1,153 @@
+//! From transcript to request messages: the only way to build a request.
+//!
+//! Rules 1 to 5 choose what each entry contributes ([`Context::derive`]); rules 6 to 9 put the contributions into a
+//! legal order ([`Assembly`](assembly)). The second half works message by message, so that a turn pays for its new
+//! entries only ([`Context::push`]).
+
+mod assembly;
+mod check;
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::{entry::EntryRecord, id::EntryId, message::Message};
+use assembly::Assembly;
+pub use check::{Breach, Checked, check};
+
+/// What a conversation sends to a model at a cutoff, and where it came from.
+///
+/// Promise: a pure function of the entries. [`push`](Self::push) gives what [`derive`](Self::derive) gives.
+///
+/// ```
+/// use everturn_core::{clock::Timestamp, context::Context, entry::{Entry, EntryRecord}};
+/// use everturn_core::{id::{ConversationId, EntryId, Seq}, message::Message};
+///
+/// let entry = EntryRecord {
+///     id: EntryId(2), conversation: ConversationId::ROOT, seq: Seq(1), time: Timestamp(0), task: None,
+///     entry: Entry::new("et.user").message(Message::user("hello")),
+/// };
+/// let context = Context::derive(&[entry]);
+/// assert_eq!(context.messages()[0].text(), "hello");
+/// assert_eq!(context.active().len(), 1);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    head: Option<EntryId>,
+    active: Vec<Active>,
+    assembly: Assembly,
+    checked: Checked,
+}
+
+/// An active entry, and what it contributes.
+///
+/// ```
+/// use everturn_core::{context::Active, id::EntryId};
+/// assert!(Active { entry: EntryId(3), messages: vec![] }.messages.is_empty());
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Active {
+    /// The entry.
+    pub entry: EntryId,
+    /// Its messages, or those of its newest edit; none when it was omitted.
+    pub messages: Vec<Arc<Message>>,
+}
+
+impl Context {
+    /// Derives the context of entries that are visible up to a cutoff, oldest first.
+    ///
+    /// Shape: entries before the newest head's entry may be left out; they contribute nothing.
+    pub fn derive(entries: &[EntryRecord]) -> Self {
+        let newest = entries.iter().rev().find(|entry| entry.head.is_some());
+        let begin = newest.and_then(|entry| entry.head.map(|head| head.entry(entry.id)));
+        let range = entries
+            .iter()
+            .filter(|entry| begin.is_none_or(|begin| entry.id >= begin));
+        let edits = newest_edits(range.clone());
+
+        let mut context = Self {
+            head: newest.map(|entry| entry.id),
+            ..Self::default()
+        };
+        let active = newest
+            .into_iter()
+            .chain(range.filter(|entry| entry.head.is_none()));
+        for entry in active {
+            let messages = match edits.get(&entry.id) {
+                Some(edit) => edit.map_or_else(Vec::new, <[_]>::to_vec),
+                None => entry.messages.clone(),
+            };
+            context.contribute(entry, messages);
+        }
+        context
+    }
+
+    /// Adds the next visible entry. Gives false, and changes nothing, when the entry has a head or edits: then the
+    /// context must be derived anew.
+    pub fn push(&mut self, entry: &EntryRecord) -> bool {
+        if entry.head.is_some() || !entry.edits.is_empty() {
+            return false;
+        }
+        self.contribute(entry, entry.messages.clone());
+        true
+    }
+
+    fn contribute(&mut self, entry: &EntryRecord, messages: Vec<Arc<Message>>) {
+        for message in &messages {
+            self.assembly.push(message, entry.time);
+        }
+        self.active.push(Active {
+            entry: entry.id,
+            messages,
+        });
+    }
+
+    /// The entry that carries the newest head, if there is one.
+    pub fn head(&self) -> Option<EntryId> {
+        self.head
+    }
+
+    /// The active entries, the head's carrier first, then oldest first; those that contribute nothing included.
+    pub fn active(&self) -> &[Active] {
+        &self.active
+    }
+
+    /// The newest active entry that was derived or pushed.
+    pub fn newest(&self) -> Option<EntryId> {
+        self.active.last().map(|active| active.entry).max(self.head)
+    }
+
+    /// The request messages, cheap to share.
+    pub fn messages(&self) -> &Arc<Vec<Arc<Message>>> {
+        self.assembly.messages()
+    }
+
+    /// Proves that the messages are a legal request. What was proven before is not proven again.
+    ///
+    /// Errors: a [`Breach`] that names the entry.
+    pub fn check(&mut self) -> Result<(), Breach> {
+        self.checked
+            .advance(self.assembly.messages(), self.assembly.settled())
+            .map_err(|breach| {
+                let message = self.messages().get(breach.index);
+                let carries = |active: &&Active| {
+                    active
+                        .messages
+                        .iter()
+                        .any(|own| message.is_some_and(|message| Arc::ptr_eq(own, message)))
+                };
+                Breach {
+                    entry: self.active.iter().find(carries).map(|active| active.entry),
+                    ..breach
+                }
+            })
+    }
+}
+
+/// The newest edit of each target: its messages, or none where it was omitted.
+fn newest_edits<'a>(
+    range: impl Iterator<Item = &'a EntryRecord>,
+) -> HashMap<EntryId, Option<&'a [Arc<Message>]>> {
+    range
+        .flat_map(|entry| &entry.edits)
+        .map(|edit| (edit.target, edit.messages.as_deref()))
+        .collect()
+}
