@@ -22,6 +22,7 @@ pub mod message;
 pub mod model;
 pub mod policy;
 mod port;
+pub mod response;
 pub mod storage;
 pub mod submission;
 pub mod task;

@@ -51,6 +51,21 @@ impl Message {
         })
     }
 
+    /// Bytes of text in the message: what its JSON weighs at least.
+    pub fn weight(&self) -> usize {
+        let weigh = |part: &Part| match part {
+            Part::Text(text) | Part::Thinking(text) => text.len(),
+            Part::Call(call) => call.name.len() + call.arguments.get().len(),
+            Part::Opaque(item) => item.get().len(),
+        };
+        match self {
+            Self::System(system) => system.text.len(),
+            Self::User(user) => user.parts.iter().map(weigh).sum(),
+            Self::Assistant(assistant) => assistant.parts.iter().map(weigh).sum(),
+            Self::Result(result) => result.text.len(),
+        }
+    }
+
     /// All text for the reader, parts joined without anything between.
     pub fn text(&self) -> String {
         match self {

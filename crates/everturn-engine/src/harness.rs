@@ -1,0 +1,256 @@
+//! The harness: models, tools and an agent over the kernel.
+
+mod agent;
+mod call;
+mod conversation;
+mod event;
+mod history;
+mod input;
+mod live;
+mod registry;
+mod scheduler;
+mod settle;
+mod submission;
+mod turn;
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use everturn_core::{
+    Error, Result,
+    env::{Env, Nowhere},
+    id::{ConversationId, SessionId},
+    policy::Policy,
+    storage::{NewSession, SessionQuery, SessionRow, Store},
+};
+
+use crate::{Opener, World};
+pub use agent::{Agent, AgentChange, Current};
+pub use conversation::ConversationHandle;
+pub use event::{Cursor, Event, EventKind, Events};
+pub use history::{TurnEnd, TurnRecord, TurnView};
+pub use input::{Input, WhenBusy};
+pub use live::LiveSession;
+pub use registry::{Extension, Models, Registry};
+pub use submission::{Answer, Submission};
+
+/// Runs agents: sessions with models, tools and policy.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> everturn_core::Result<()> {
+/// use everturn_core::{memory::Memory, storage::Store};
+/// use everturn_engine::{Harness, Models, SessionSpec};
+///
+/// let harness = Harness::builder(Store::new(Memory::new())).models(Models::new()).open()?;
+/// let session = harness.create(SessionSpec::default()).await?;
+/// assert_eq!(session.root().id().0, 1);
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Harness(pub(crate) Arc<Shared>);
+
+/// What all sessions of a harness share.
+pub(crate) struct Shared {
+    pub(crate) opener: Opener,
+    pub(crate) models: Models,
+    pub(crate) policy: Policy,
+    pub(crate) env: EnvMaker,
+    pub(crate) settings: Settings,
+    registry: RwLock<Arc<Registry>>,
+}
+
+type EnvMaker = Box<dyn Fn(&Agent) -> Result<Env> + Send + Sync>;
+
+/// What the host sets, read live and never stored.
+///
+/// ```
+/// use everturn_engine::Settings;
+/// assert_eq!(Settings::default().flush_ms, 25);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The shortest time between two commits of partial output, in milliseconds.
+    pub flush_ms: u64,
+    /// After how many steps a turn ends.
+    pub steps_max: u32,
+    /// How long a cancelled call may take to end by itself, in milliseconds.
+    pub grace_ms: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { flush_ms: 25, steps_max: 50, grace_ms: 2_000 }
+    }
+}
+
+/// What a new session starts with, as data.
+///
+/// ```
+/// use everturn_engine::SessionSpec;
+/// let spec = SessionSpec { title: Some("pears".into()), ..SessionSpec::default() };
+/// assert!(spec.agent.model.is_none());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct SessionSpec {
+    /// The creator's own id of the creation: creating again with it opens the same session.
+    pub request: Option<String>,
+    /// What lists show; the first input, without one.
+    pub title: Option<String>,
+    /// The application's own words about it.
+    pub labels: std::collections::BTreeMap<String, String>,
+    /// What the root conversation runs with.
+    pub agent: Agent,
+}
+
+/// Puts a harness together.
+///
+/// ```
+/// use everturn_core::{memory::Memory, storage::Store};
+/// use everturn_engine::{Harness, Models, Settings};
+///
+/// let settings = Settings { steps_max: 5, ..Settings::default() };
+/// let harness = Harness::builder(Store::new(Memory::new())).models(Models::new()).settings(settings).open();
+/// assert!(harness.is_ok());
+/// ```
+pub struct Builder {
+    store: Store,
+    world: World,
+    owner: Option<everturn_core::id::OwnerId>,
+    models: Models,
+    registry: Registry,
+    policy: Policy,
+    env: EnvMaker,
+    settings: Settings,
+}
+
+impl Harness {
+    /// Begins to put a harness together over a store.
+    pub fn builder(store: Store) -> Builder {
+        Builder {
+            store,
+            world: World::system(),
+            owner: None,
+            models: Models::new(),
+            registry: Registry::default(),
+            policy: Policy::default(),
+            env: Box::new(|_| Ok(Env::new(Nowhere))),
+            settings: Settings::default(),
+        }
+    }
+
+    /// Creates a session. What the spec says of the root lands in the creating commit.
+    ///
+    /// Promise: repeating `spec.request` opens the session that it created, and ignores the rest of the spec.
+    /// Errors: `Invalid` when the agent's directory cannot be used; what storage says.
+    pub async fn create(&self, spec: SessionSpec) -> Result<LiveSession> {
+        (self.0.env)(&spec.agent)?;
+        let SessionSpec { request, title, labels, agent } = spec;
+        let new = NewSession { request, title, labels, parent: None };
+        let session = crate::Session::create_and(&self.0.opener, new, |stage| agent.stage(stage)).await?;
+        Ok(LiveSession::new(session, self.0.clone()))
+    }
+
+    /// Opens a session by its id alone: agent, history, queue and live work come back with it. Nothing runs until
+    /// it is asked to.
+    ///
+    /// Errors: `NotFound`; `Owned` while someone else has it open.
+    pub async fn open_session(&self, id: SessionId) -> Result<LiveSession> {
+        let session = crate::Session::open(&self.0.opener, id).await?;
+        Ok(LiveSession::new(session, self.0.clone()))
+    }
+
+    /// Sessions, newest first, a page at a time.
+    pub async fn sessions(&self, query: SessionQuery) -> Result<Vec<SessionRow>> {
+        self.0.opener.store.sessions(query).await
+    }
+
+    /// Installs an extension; one of the same name is replaced in place. Work under way keeps what it took.
+    ///
+    /// Errors: `Conflict` when another extension has a tool of the same name.
+    pub fn install(&self, extension: Extension) -> Result<()> {
+        let mut registry = self.0.registry.write().unwrap_or_else(PoisonError::into_inner);
+        *registry = Arc::new(registry.with(extension)?);
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// What is installed now; the snapshot stays as it is.
+    pub(crate) fn registry(&self) -> Arc<Registry> {
+        self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Builder {
+    /// The models on offer.
+    #[must_use]
+    pub fn models(mut self, models: Models) -> Self {
+        self.models = models;
+        self
+    }
+
+    /// One more extension.
+    ///
+    /// Errors: `Conflict` when another extension has a tool of the same name.
+    pub fn install(mut self, extension: Extension) -> Result<Self> {
+        self.registry = self.registry.with(extension)?;
+        Ok(self)
+    }
+
+    /// The rules that calls are judged by, beside those that extensions bring.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// What makes the environment of an agent's calls.
+    #[must_use]
+    pub fn env(mut self, make: impl Fn(&Agent) -> Result<Env> + Send + Sync + 'static) -> Self {
+        self.env = Box::new(make);
+        self
+    }
+
+    /// Time and randomness, where they are not the machine's own.
+    #[must_use]
+    pub fn world(mut self, world: World) -> Self {
+        self.world = world;
+        self
+    }
+
+    /// Who owns the sessions that are opened; a store on disk wants the owner that it was opened with.
+    #[must_use]
+    pub fn owner(mut self, owner: everturn_core::id::OwnerId) -> Self {
+        self.owner = Some(owner);
+        self
+    }
+
+    /// What the host sets.
+    #[must_use]
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// The harness.
+    ///
+    /// Errors: `Invalid` when the settings contradict themselves.
+    pub fn open(self) -> Result<Harness> {
+        let Self { store, world, owner, models, registry, policy, env, settings } = self;
+        if settings.steps_max == 0 {
+            return Err(Error::invalid("open a harness: steps_max is 0, a turn takes at least one step"));
+        }
+        let mut opener = Opener::new(store, world);
+        opener.owner = owner.unwrap_or(opener.owner);
+        let registry = RwLock::new(Arc::new(registry));
+        Ok(Harness(Arc::new(Shared { opener, models, policy, env, settings, registry })))
+    }
+}
+
+impl std::fmt::Debug for Harness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Harness").field("registry", &self.0.registry()).finish_non_exhaustive()
+    }
+}
+
+/// The root of a session, as conversation documents are addressed.
+pub(crate) const ROOT: ConversationId = ConversationId::ROOT;

@@ -1,0 +1,93 @@
+//! What has come of a response that has not ended: committed while it streams.
+
+use everturn_core::{
+    document::{Document, Operation, Path, Value},
+    id::TaskId,
+    response::Response,
+};
+use serde::{Deserialize, Serialize};
+
+/// The partial response of a conversation; empty while none streams.
+#[derive(Clone, Debug, Default, PartialEq, Document, Serialize, Deserialize)]
+#[document(kind = "et.partial", version = 1, scope = "conversation", crate = "everturn_core")]
+pub(crate) struct Partial {
+    /// The turn that requested it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) turn: Option<TaskId>,
+    #[serde(default)]
+    pub(crate) step: u32,
+    #[serde(default)]
+    pub(crate) attempt: u32,
+    #[serde(default)]
+    pub(crate) text: String,
+    #[serde(default)]
+    pub(crate) thinking: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) calls: Vec<PartialCall>,
+}
+
+/// A call whose arguments are still coming.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PartialCall {
+    pub(crate) name: String,
+    pub(crate) arguments: String,
+}
+
+impl Partial {
+    pub(super) fn of(turn: TaskId, step: u32, attempt: u32, response: &Response) -> Self {
+        let call = |call: &everturn_core::response::CallDraft| PartialCall {
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+        };
+        Self {
+            turn: Some(turn),
+            step,
+            attempt,
+            text: response.text(),
+            thinking: response.thinking(),
+            calls: response.calls().map(call).collect(),
+        }
+    }
+
+    /// Whether nothing has come.
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.thinking.is_empty() && self.calls.is_empty()
+    }
+
+    /// The operations that lead from this partial response to a later one of the same attempt: it only grows.
+    pub(super) fn grow(&self, later: &Self) -> Vec<Operation> {
+        let mut operations = Vec::new();
+        let mut append = |path: Path, before: &str, after: &str| {
+            if after.len() > before.len() {
+                operations.push(Operation::Append { path, text: after[before.len()..].into() });
+            }
+        };
+        append(Path::from(["text"]), &self.text, &later.text);
+        append(Path::from(["thinking"]), &self.thinking, &later.thinking);
+        for (at, (before, after)) in self.calls.iter().zip(&later.calls).enumerate() {
+            let path = Path::root().key("calls").index(at).key("arguments");
+            append(path, &before.arguments, &after.arguments);
+        }
+        if later.calls.len() > self.calls.len() {
+            operations.push(self.more_calls(&later.calls[self.calls.len()..]));
+        }
+        operations
+    }
+
+    fn more_calls(&self, calls: &[PartialCall]) -> Operation {
+        let insert = calls.iter().map(|call| {
+            serde_json::to_value(call).expect("a call of two strings has a JSON form")
+        });
+        let insert: Vec<Value> = insert.collect();
+        let path = Path::from(["calls"]);
+        match self.calls.len() {
+            0 => Operation::Set { path, value: insert.into() },
+            at => Operation::Splice { path, at, remove: 0, insert },
+        }
+    }
+
+    /// The operation that makes this the whole value.
+    pub(super) fn whole(&self) -> Operation {
+        Operation::Replace { value: serde_json::to_value(self).expect("strings and numbers have a JSON form") }
+    }
+}

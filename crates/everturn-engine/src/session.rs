@@ -1,0 +1,232 @@
+//! Sessions: one line of commits, and what was committed.
+
+mod document;
+mod lease;
+mod line;
+mod reader;
+mod state;
+mod transaction;
+
+use std::{fmt, sync::Arc};
+
+use everturn_core::{
+    Error, Result,
+    conversation::Conversation,
+    id::{ConversationId, Epoch, OwnerId, Seq, SessionId},
+    storage::{Batch, Claim, Create, Created, Due, Durability, Lease, NewSession, Store, SubmissionFilter, SubmissionQuery, TaskQuery, Write},
+};
+use futures_util::FutureExt;
+use tokio::sync::watch;
+
+use crate::World;
+use line::Line;
+use state::State;
+pub use transaction::Transaction;
+pub(crate) use state::Live;
+
+/// An open session: the right to commit to it, and a cheap handle. Cloning it shares it.
+///
+/// Promise: one owner at a time. Dropping the last handle makes the session claimable at once in this process.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> everturn_core::Result<()> {
+/// use everturn_core::{entry::Entry, id::ConversationId, memory::Memory, storage::{NewSession, Store}};
+/// use everturn_engine::{Opener, Session, World};
+///
+/// let opener = Opener::new(Store::new(Memory::new()), World::system());
+/// let session = Session::create(&opener, NewSession::default()).await?;
+/// let mut tx = session.begin().await?;
+/// tx.append(ConversationId::ROOT, Entry::new("app.note").data("hello"))?;
+/// tx.commit().await?;
+///
+/// let id = session.id();
+/// drop(session);
+/// assert!(Session::open(&opener, id).await.is_ok());
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Session(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) id: SessionId,
+    pub(crate) epoch: Epoch,
+    pub(crate) opener: Opener,
+    pub(crate) line: Arc<tokio::sync::Mutex<Line>>,
+    pub(crate) state: std::sync::Mutex<State>,
+    pub(crate) head: watch::Sender<Seq>,
+}
+
+/// What opens sessions: a store, a world, and who owns what it opens.
+///
+/// ```
+/// use everturn_core::{memory::Memory, storage::Store};
+/// use everturn_engine::{Opener, World};
+///
+/// let opener = Opener::new(Store::new(Memory::new()), World::system());
+/// let same = opener.clone();
+/// assert_eq!(opener.owner, same.owner);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Opener {
+    /// The store.
+    pub store: Store,
+    /// Time and randomness.
+    pub world: World,
+    /// Who owns the sessions that are opened; a SQLite store wants the owner that it was opened with.
+    pub owner: OwnerId,
+}
+
+impl Opener {
+    /// An opener with a new owner id.
+    pub fn new(store: Store, world: World) -> Self {
+        let owner = OwnerId::new(world.clock.now(), &*world.entropy);
+        Self { store, world, owner }
+    }
+
+    fn claim(&self, session: SessionId) -> Claim {
+        let now = self.world.clock.now();
+        Claim { session, owner: self.owner, now, until: now + lease::TERM }
+    }
+}
+
+impl Session {
+    /// Creates a session with its root conversation, and opens it.
+    ///
+    /// Promise: repeating `new.request` opens the session that it created.
+    /// Errors: `Owned` when that session is open elsewhere; what storage says.
+    pub async fn create(opener: &Opener, new: NewSession) -> Result<Self> {
+        Self::create_and(opener, new, |_| Ok(())).await
+    }
+
+    /// Creates a session whose first commit also holds what `stage` stages.
+    pub(crate) async fn create_and(
+        opener: &Opener,
+        new: NewSession,
+        stage: impl FnOnce(&mut Stage) -> Result<()>,
+    ) -> Result<Self> {
+        let claim = opener.claim(SessionId::new(opener.world.clock.now(), &*opener.world.entropy));
+        let root = Conversation::new(ConversationId::ROOT, None, claim.now);
+        let mut staged = Stage { minted: ConversationId::ROOT.0, writes: vec![Write::Conversation(root)] };
+        stage(&mut staged)?;
+        let first = Batch {
+            session: claim.session,
+            owner: opener.owner,
+            epoch: Epoch(1),
+            seq: Seq(1),
+            time: claim.now,
+            durability: Durability::Durable,
+            minted: staged.minted,
+            due: Due::None,
+            writes: staged.writes,
+        };
+        match opener.store.create(Create { new, first, until: claim.until }).await? {
+            Created::New(lease) => Self::start(opener, lease).await,
+            Created::Existing(id) => Self::open(opener, id).await,
+        }
+    }
+
+    /// Opens a session by its id: takes its lease and reads what is live. Nothing runs until it is asked to.
+    ///
+    /// Errors: `NotFound`; `Owned` while someone else has it open.
+    pub async fn open(opener: &Opener, id: SessionId) -> Result<Self> {
+        let lease = opener.store.claim(opener.claim(id)).await?;
+        Self::start(opener, lease).await
+    }
+
+    async fn start(opener: &Opener, lease: Lease) -> Result<Self> {
+        let session = lease.session;
+        let tasks = opener.store.tasks(TaskQuery { session, live: true, ids: None, owner: None }).await?;
+        let submissions =
+            opener.store.submissions(SubmissionQuery { session, only: SubmissionFilter::Live }).await?;
+        let inner = Arc::new(Inner {
+            id: session,
+            epoch: lease.epoch,
+            opener: opener.clone(),
+            line: Arc::new(tokio::sync::Mutex::new(Line { head: lease.head, minted: lease.minted })),
+            state: std::sync::Mutex::new(State::new(tasks, submissions)),
+            head: watch::Sender::new(lease.head),
+        });
+        lease::keep(&inner);
+        Ok(Self(inner))
+    }
+
+    /// Its id.
+    pub fn id(&self) -> SessionId {
+        self.0.id
+    }
+
+    /// How often it was claimed, this time included.
+    pub fn epoch(&self) -> Epoch {
+        self.0.epoch
+    }
+
+    /// The last commit.
+    pub fn head(&self) -> Seq {
+        *self.0.head.borrow()
+    }
+
+    /// Waits its turn in the line of commits and begins a transaction. The line is fair: first come, first served.
+    ///
+    /// Promise: cancelling a waiting `begin` leaves no trace.
+    /// Errors: `Closed` or `Fenced` when this handle can write no more.
+    pub async fn begin(&self) -> Result<Transaction> {
+        self.0.check_open()?;
+        let line = self.0.line.clone().lock_owned().await;
+        self.0.check_open()?;
+        Ok(Transaction::new(self.clone(), line))
+    }
+
+    /// Refuses new work, lets the commit under way finish, and gives the lease up. Closing again changes nothing.
+    pub async fn close(&self) -> Result<()> {
+        let line = self.0.line.lock().await;
+        self.0.shut(Error::closed("its owner closed it"));
+        drop(line);
+        let Inner { id, epoch, opener, .. } = &*self.0;
+        opener.store.release(*id, opener.owner, *epoch).await
+    }
+}
+
+/// The first commit of a session, while it is put together.
+pub(crate) struct Stage {
+    pub(crate) minted: u64,
+    pub(crate) writes: Vec<Write>,
+}
+
+impl Inner {
+    pub(crate) fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        match &self.state().shut {
+            Some(why) => Err(why.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends this handle's right to write; the first reason stays.
+    pub(crate) fn shut(&self, why: Error) {
+        let mut state = self.state();
+        if state.shut.is_none() {
+            tracing::debug!(session = %self.id, %why, "session shut");
+            state.shut = Some(why);
+        }
+        drop(state);
+        // Wakes everyone who waits for a commit.
+        self.head.send_modify(|_| {});
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // The first poll hands the request to the store, which carries it out whether or not anyone waits.
+        let release = self.opener.store.release(self.id, self.opener.owner, self.epoch);
+        let _ = std::pin::pin!(release).now_or_never();
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("id", &self.0.id).field("epoch", &self.0.epoch).finish()
+    }
+}

@@ -1,0 +1,165 @@
+//! Reading a session: what was committed, from memory where it is there and from the store where it is not.
+
+use std::sync::Arc;
+
+use everturn_core::{
+    Error, Result,
+    context::Context,
+    conversation::Conversation,
+    document::{self, Document, Scope, ScopeKey},
+    entry::EntryRecord,
+    id::{ConversationId, EntryId},
+    message::Message,
+    storage::{DocumentQuery, EntryQuery, Only, Order},
+    usage::{Total, UsageRow},
+};
+
+use super::{Session, document::Committed};
+
+impl Session {
+    /// A conversation by its id.
+    ///
+    /// Errors: `NotFound`.
+    pub async fn conversation(&self, id: ConversationId) -> Result<Arc<Conversation>> {
+        if let Some(conversation) = self.0.state().conversations.get(&id) {
+            return Ok(conversation.clone());
+        }
+        let found = self.0.opener.store.conversation(self.id(), id).await?;
+        let conversation = Arc::new(found.ok_or_else(|| {
+            Error::not_found(format!("look for conversation {id} of session {}: there is none", self.id()))
+        })?);
+        // Conversations never change, so that a cache of them is never old.
+        self.0.state().conversations.insert(id, conversation.clone());
+        Ok(conversation)
+    }
+
+    /// A page of what a conversation sees, newest first, heads and edits notwithstanding: up to `limit` entries older
+    /// than the cursor `before` (from the tail, without one).
+    pub async fn entries(
+        &self,
+        conversation: ConversationId,
+        before: Option<EntryId>,
+        limit: usize,
+    ) -> Result<Vec<EntryRecord>> {
+        let lineage = self.conversation(conversation).await?.lineage.clone();
+        self.0.opener.store.entries(EntryQuery { before, limit, ..EntryQuery::of(self.id(), lineage) }).await
+    }
+
+    /// What a conversation sends to a model at a cutoff (the tail, without one).
+    pub async fn context(&self, conversation: ConversationId, cutoff: Option<EntryId>) -> Result<Context> {
+        let mut lineage = self.conversation(conversation).await?.lineage.clone();
+        if let Some(cutoff) = cutoff {
+            lineage = lineage.capped(cutoff);
+        }
+        let store = &self.0.opener.store;
+        let all = EntryQuery { order: Order::OldestFirst, ..EntryQuery::of(self.id(), lineage.clone()) };
+        let heads = EntryQuery { only: Only::Heads, limit: 1, ..EntryQuery::of(self.id(), lineage) };
+        let newest = store.entries(heads).await?;
+        let begin = newest.first().and_then(|entry| entry.head.map(|head| head.entry(entry.id)));
+        let after = begin.map(|begin| EntryId(begin.0.saturating_sub(1)));
+        Ok(Context::derive(&store.entries(EntryQuery { after, ..all }).await?))
+    }
+
+    /// The request messages at a cutoff, proven to be legal. At the tail they come from memory.
+    pub(crate) async fn request_messages(
+        &self,
+        conversation: ConversationId,
+        cutoff: EntryId,
+    ) -> Result<Arc<Vec<Arc<Message>>>> {
+        if let Some(context) = self.0.state().contexts.get_mut(&conversation)
+            && context.newest() == Some(cutoff)
+        {
+            context.check()?;
+            return Ok(context.messages().clone());
+        }
+        let mut context = self.context(conversation, Some(cutoff)).await?;
+        context.check()?;
+        let messages = context.messages().clone();
+        // What is kept must stand at the tail, and only the holder of the line knows that nothing came behind it.
+        let line = self.0.line.lock().await;
+        let newest = self.entries(conversation, None, 1).await?;
+        if newest.first().map(|entry| entry.id) == Some(cutoff) {
+            self.0.state().contexts.insert(conversation, context);
+        }
+        drop(line);
+        Ok(messages)
+    }
+
+    /// A document's committed value; none where there is no such document. Never creates one.
+    ///
+    /// Errors: `Newer`, or `Invalid` when it does not read as a `T`.
+    pub async fn snapshot<T: Document>(&self, scope: T::Scope) -> Result<Option<T>> {
+        match self.committed(scope.key(), T::KIND).await? {
+            Some(committed) => document::decode(committed.value.clone(), committed.version).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// A document's value as of the commit that stored an entry; none where there was no such document then. Works
+    /// from a fork for the entries that it inherits.
+    ///
+    /// Errors: `NotFound` when the conversation does not see the entry.
+    pub async fn snapshot_as_of<T: Document<Scope = ConversationId>>(
+        &self,
+        conversation: ConversationId,
+        entry: EntryId,
+    ) -> Result<Option<T>> {
+        let entry = self.entry(conversation, entry).await?;
+        let query = DocumentQuery {
+            session: self.id(),
+            scope: ScopeKey::Conversation(entry.conversation),
+            kind: Some(T::KIND.into()),
+            at: Some(entry.seq),
+        };
+        match self.0.opener.store.documents(query).await?.first() {
+            Some(state) => {
+                let committed = Committed::fold(state)?;
+                document::decode(committed.value, committed.version).map(Some)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// An entry that a conversation sees.
+    ///
+    /// Errors: `NotFound`.
+    pub async fn entry(&self, conversation: ConversationId, id: EntryId) -> Result<EntryRecord> {
+        let lineage = self.conversation(conversation).await?.lineage.capped(id);
+        let query = EntryQuery {
+            after: Some(EntryId(id.0.saturating_sub(1))),
+            limit: 1,
+            ..EntryQuery::of(self.id(), lineage)
+        };
+        self.0.opener.store.entries(query).await?.pop().ok_or_else(|| {
+            Error::not_found(format!("look for entry {id} in conversation {conversation}: it does not see one"))
+        })
+    }
+
+    /// The ledger: one row per request to a provider, oldest first.
+    pub async fn usage(&self) -> Result<Vec<UsageRow>> {
+        self.0.opener.store.usage(self.id()).await
+    }
+
+    /// What a conversation's own requests cost. A fork starts at nothing.
+    pub async fn usage_of(&self, conversation: ConversationId) -> Result<Total> {
+        Ok(self.usage().await?.iter().filter(|row| row.conversation == conversation).collect())
+    }
+
+    /// A document's committed value, from memory where it is there.
+    pub(crate) async fn committed(&self, scope: ScopeKey, kind: &str) -> Result<Option<Arc<Committed>>> {
+        let key = (scope, kind.to_owned());
+        if let Some(known) = self.0.state().documents.get(&key) {
+            return Ok(known.clone());
+        }
+        let head = self.head();
+        let query = DocumentQuery { session: self.id(), scope, kind: Some(kind.into()), at: None };
+        let found = self.0.opener.store.documents(query).await?;
+        let committed = found.first().map(Committed::fold).transpose()?.map(Arc::new);
+        let mut state = self.0.state();
+        // A commit that came meanwhile may have changed the document.
+        if self.head() == head {
+            state.documents.entry(key).or_insert_with(|| committed.clone());
+        }
+        Ok(committed)
+    }
+}

@@ -1,0 +1,139 @@
+//! What was committed, as far as it is kept in memory.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use everturn_core::{
+    Error,
+    context::Context,
+    conversation::Conversation,
+    document::ScopeKey,
+    entry::EntryRecord,
+    id::{ConversationId, SubmissionId, TaskId},
+    storage::Write,
+    submission::SubmissionRecord,
+    task::TaskRecord,
+};
+
+use super::document::Committed;
+
+/// The committed state of an open session: all that is live, and caches of what was read.
+pub(crate) struct State {
+    /// Why this handle can write no more.
+    pub(crate) shut: Option<Error>,
+    /// Live work.
+    pub(crate) live: Live,
+    /// Conversations that were read or created.
+    pub(crate) conversations: HashMap<ConversationId, Arc<Conversation>>,
+    /// Documents that were read or written; none where it is known that there is none.
+    pub(crate) documents: HashMap<(ScopeKey, String), Option<Arc<Committed>>>,
+    /// Contexts at the tail of their conversations.
+    pub(crate) contexts: HashMap<ConversationId, Context>,
+    /// The newest settled submissions, so that who waits for one need not ask the store.
+    pub(crate) settled: Settled,
+}
+
+/// Live tasks and submissions, by id.
+#[derive(Default)]
+pub(crate) struct Live {
+    pub(crate) tasks: BTreeMap<TaskId, Arc<TaskRecord>>,
+    pub(crate) submissions: BTreeMap<SubmissionId, Arc<SubmissionRecord>>,
+}
+
+/// The newest settled submissions, a bounded number of them.
+#[derive(Default)]
+pub(crate) struct Settled(BTreeMap<SubmissionId, Arc<SubmissionRecord>>);
+
+impl Settled {
+    const MAX: usize = 64;
+
+    pub(crate) fn get(&self, id: SubmissionId) -> Option<Arc<SubmissionRecord>> {
+        self.0.get(&id).cloned()
+    }
+
+    fn put(&mut self, submission: Arc<SubmissionRecord>) {
+        self.0.insert(submission.id, submission);
+        while self.0.len() > Self::MAX {
+            self.0.pop_first();
+        }
+    }
+}
+
+/// What a commit changes in memory once it is stored.
+#[derive(Default)]
+pub(crate) struct Adopted {
+    pub(super) conversations: Vec<Arc<Conversation>>,
+    pub(super) entries: Vec<EntryRecord>,
+    pub(super) tasks: Vec<Arc<TaskRecord>>,
+    pub(super) submissions: Vec<Arc<SubmissionRecord>>,
+    pub(super) documents: Vec<((ScopeKey, String), Option<Arc<Committed>>)>,
+}
+
+impl Adopted {
+    /// What the writes of a batch change, but for documents.
+    pub(super) fn of(writes: &[Write]) -> Self {
+        let mut adopted = Self::default();
+        for write in writes {
+            match write {
+                Write::Conversation(conversation) => adopted.conversations.push(Arc::new(conversation.clone())),
+                Write::Entry(entry) => adopted.entries.push(entry.clone()),
+                Write::Task(task) => adopted.tasks.push(Arc::new(task.clone())),
+                Write::Submission(submission) => adopted.submissions.push(Arc::new(submission.clone())),
+                Write::Document(_) | Write::Usage(_) | Write::Title(_) => {}
+            }
+        }
+        adopted
+    }
+}
+
+impl State {
+    pub(super) fn new(tasks: Vec<TaskRecord>, submissions: Vec<SubmissionRecord>) -> Self {
+        let live = Live {
+            tasks: tasks.into_iter().map(|task| (task.id, Arc::new(task))).collect(),
+            submissions: submissions.into_iter().map(|one| (one.id, Arc::new(one))).collect(),
+        };
+        Self {
+            shut: None,
+            live,
+            conversations: HashMap::new(),
+            documents: HashMap::new(),
+            contexts: HashMap::new(),
+            settled: Settled::default(),
+        }
+    }
+
+    pub(super) fn adopt(&mut self, adopted: Adopted) {
+        for conversation in adopted.conversations {
+            self.conversations.insert(conversation.id, conversation);
+        }
+        for entry in &adopted.entries {
+            self.adopt_entry(entry);
+        }
+        for task in adopted.tasks {
+            if task.is_live() {
+                self.live.tasks.insert(task.id, task);
+            } else {
+                self.live.tasks.remove(&task.id);
+            }
+        }
+        for submission in adopted.submissions {
+            if submission.is_live() {
+                self.live.submissions.insert(submission.id, submission);
+            } else {
+                self.live.submissions.remove(&submission.id);
+                self.settled.put(submission);
+            }
+        }
+        self.documents.extend(adopted.documents);
+    }
+
+    /// Keeps the cached context of the entry's conversation at its tail, or lets it go.
+    fn adopt_entry(&mut self, entry: &EntryRecord) {
+        let Some(context) = self.contexts.get_mut(&entry.conversation) else { return };
+        if !context.push(entry) {
+            self.contexts.remove(&entry.conversation);
+        }
+    }
+}

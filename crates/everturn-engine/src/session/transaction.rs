@@ -1,0 +1,299 @@
+//! Transactions: changes that become visible together or not at all.
+
+mod check;
+mod fork;
+
+use everturn_core::{
+    Result,
+    clock::Timestamp,
+    conversation::{Conversation, Ownership},
+    document::{self, Document, Operation, Scope, ScopeKey},
+    entry::{EntryRecord, IntoEntry},
+    id::{ConversationId, DocumentId, EntryId, Seq, SubmissionId, TaskId},
+    storage::{Batch, DocumentRecord, Due, Durability, Write},
+    submission::SubmissionRecord,
+    task::{TaskRecord, TaskState},
+    usage::UsageRow,
+};
+use std::sync::Arc;
+use tokio::sync::OwnedMutexGuard;
+
+use super::{Session, document::{Committed, Slot}, line::{self, Line}, state::Adopted};
+use fork::Fork;
+
+/// A change of a session, as a value: put together in memory, stored by [`commit`](Self::commit), rolled back when it
+/// is dropped.
+///
+/// Promise: it reads its own writes. Whatever it holds is stored in one commit or not at all. While it is open, the
+/// session's line is held: be brief.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> everturn_core::Result<()> {
+/// # use everturn_core::{conversation::Ownership, entry::Entry, memory::Memory, storage::{NewSession, Store}};
+/// # use everturn_engine::{Opener, Session, World};
+/// # let opener = Opener::new(Store::new(Memory::new()), World::system());
+/// # let session = Session::create(&opener, NewSession::default()).await?;
+/// let mut tx = session.begin().await?;
+/// let chat = tx.create_conversation(Ownership::Ownerless);
+/// let hello = tx.append(chat, Entry::new("note").data("hello"))?;
+/// tx.commit().await?;
+/// assert_eq!(session.entry(chat, hello).await?.kind, "note");
+/// # Ok(()) }
+/// ```
+pub struct Transaction {
+    session: Session,
+    line: OwnedMutexGuard<Line>,
+    time: Timestamp,
+    minted: u64,
+    durability: Durability,
+    writes: Vec<Write>,
+    slots: Vec<Slot>,
+    forks: Vec<Fork>,
+}
+
+impl Transaction {
+    pub(super) fn new(session: Session, line: OwnedMutexGuard<Line>) -> Self {
+        let time = session.0.opener.world.clock.now();
+        let minted = line.minted;
+        Self {
+            session,
+            line,
+            time,
+            minted,
+            durability: Durability::Durable,
+            writes: Vec::new(),
+            slots: Vec::new(),
+            forks: Vec::new(),
+        }
+    }
+
+    /// When the transaction began; the time of all that it writes.
+    pub fn time(&self) -> Timestamp {
+        self.time
+    }
+
+    /// The session.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The next id. Ids are given out while a transaction is put together; gaps are fine.
+    pub(crate) fn mint(&mut self) -> u64 {
+        self.minted += 1;
+        self.minted
+    }
+
+    /// Creates a conversation that inherits nothing.
+    pub fn create_conversation(&mut self, ownership: Ownership) -> ConversationId {
+        let id = ConversationId(self.mint());
+        self.writes.push(Write::Conversation(Conversation::new(id, ownership.task(), self.time)));
+        id
+    }
+
+    /// Appends an entry to a conversation.
+    ///
+    /// Errors: what kept the entry from being written. Whether the conversation exists is checked by `commit`.
+    pub fn append(&mut self, conversation: ConversationId, entry: impl IntoEntry) -> Result<EntryId> {
+        self.append_for(None, conversation, entry)
+    }
+
+    /// Appends an entry that a task writes.
+    pub(crate) fn append_for(
+        &mut self,
+        task: Option<TaskId>,
+        conversation: ConversationId,
+        entry: impl IntoEntry,
+    ) -> Result<EntryId> {
+        let entry = entry.into_entry()?;
+        check::entry(&entry)?;
+        let id = EntryId(self.mint());
+        let (seq, time) = (self.line.head.next(), self.time);
+        self.writes.push(Write::Entry(EntryRecord { id, conversation, seq, time, task, entry }));
+        Ok(id)
+    }
+
+    /// Sets the session's title, as lists show it.
+    pub fn set_title(&mut self, title: impl Into<String>) {
+        self.writes.push(Write::Title(title.into()));
+    }
+
+    /// Lends a document to be edited, and creates it where there is none. What changed is found by `commit`.
+    ///
+    /// Errors: `Newer` or `Invalid` when what is stored does not read as a `T`.
+    pub async fn doc<T: Document>(&mut self, scope: T::Scope) -> Result<&mut T> {
+        let (key, kind) = (scope.key(), T::KIND);
+        let at = match self.slots.iter().position(|slot| slot.is(key, kind)) {
+            Some(at) => at,
+            None => {
+                let before = self.before(key, kind).await?;
+                let record = self.record_of::<T>(key, before.as_deref());
+                self.slots.push(Slot::typed::<T>(record, before)?);
+                self.slots.len() - 1
+            }
+        };
+        self.slots[at].lend()
+    }
+
+    /// A document's value as it stands in this transaction; none where there is no such document.
+    pub async fn snapshot<T: Document>(&mut self, scope: T::Scope) -> Result<Option<T>> {
+        let (key, kind) = (scope.key(), T::KIND);
+        if let Some(slot) = self.slots.iter().find(|slot| slot.is(key, kind)) {
+            return slot.value()?.map(|(version, value)| document::decode(value, version)).transpose();
+        }
+        match self.before(key, kind).await? {
+            Some(before) => document::decode(before.value.clone(), before.version).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Changes a document by operations that the caller knows, without a comparison. A document that is not there
+    /// begins as `null`.
+    pub(crate) async fn apply<T: Document>(&mut self, scope: T::Scope, operations: Vec<Operation>) -> Result<()> {
+        let key = scope.key();
+        let before = self.before(key, T::KIND).await?;
+        let record = self.record_of::<T>(key, before.as_deref());
+        self.slots.retain(|slot| !slot.is(key, T::KIND));
+        self.slots.push(Slot::raw(record, T::VERSION, before, operations)?);
+        Ok(())
+    }
+
+    /// Ends a document. Editing it again starts a new one.
+    ///
+    /// Errors: `NotFound` when there is none.
+    pub async fn retire<T: Document>(&mut self, scope: T::Scope) -> Result<()> {
+        if self.snapshot::<T>(scope).await?.is_none() {
+            let message = format!("retire document {} of {}: there is none", T::KIND, scope.key());
+            return Err(everturn_core::Error::not_found(message));
+        }
+        self.doc::<T>(scope).await?;
+        self.slots.iter_mut().filter(|slot| slot.is(scope.key(), T::KIND)).for_each(Slot::retire);
+        Ok(())
+    }
+
+    async fn before(&self, scope: ScopeKey, kind: &str) -> Result<Option<Arc<Committed>>> {
+        // A conversation of this transaction has no documents yet but those it inherits, which have slots.
+        if let ScopeKey::Conversation(id) = scope
+            && self.staged_conversation(id).is_some()
+        {
+            return Ok(None);
+        }
+        self.session.committed(scope, kind).await
+    }
+
+    fn record_of<T: Document>(&mut self, scope: ScopeKey, before: Option<&Committed>) -> DocumentRecord {
+        match before {
+            Some(before) => before.record.clone(),
+            None => DocumentRecord {
+                id: DocumentId(self.mint()),
+                scope,
+                kind: T::KIND.into(),
+                history: T::HISTORY,
+                fork: T::FORK,
+            },
+        }
+    }
+
+    fn staged_conversation(&self, id: ConversationId) -> Option<&Conversation> {
+        self.writes.iter().find_map(|write| match write {
+            Write::Conversation(conversation) if conversation.id == id => Some(conversation),
+            _ => None,
+        })
+    }
+
+    fn staged_entry(&self, id: EntryId) -> Option<&EntryRecord> {
+        self.writes.iter().find_map(|write| match write {
+            Write::Entry(entry) if entry.id == id => Some(entry),
+            _ => None,
+        })
+    }
+
+    /// A live task as it stands in this transaction.
+    pub(crate) fn task(&self, id: TaskId) -> Option<Arc<TaskRecord>> {
+        let staged = self.writes.iter().rev().find_map(|write| match write {
+            Write::Task(task) if task.id == id => Some(Arc::new(task.clone())),
+            _ => None,
+        });
+        staged.or_else(|| self.session.0.state().live.tasks.get(&id).cloned())
+    }
+
+    /// Creates a task, or replaces its state.
+    pub(crate) fn put_task(&mut self, task: TaskRecord) {
+        self.writes.retain(|write| !matches!(write, Write::Task(staged) if staged.id == task.id));
+        self.writes.push(Write::Task(task));
+    }
+
+    /// A live submission as it stands in this transaction.
+    pub(crate) fn submission(&self, id: SubmissionId) -> Option<Arc<SubmissionRecord>> {
+        let staged = self.writes.iter().rev().find_map(|write| match write {
+            Write::Submission(one) if one.id == id => Some(Arc::new(one.clone())),
+            _ => None,
+        });
+        staged.or_else(|| self.session.0.state().live.submissions.get(&id).cloned())
+    }
+
+    /// Creates a submission, or replaces its state.
+    pub(crate) fn put_submission(&mut self, submission: SubmissionRecord) {
+        self.writes.retain(|write| !matches!(write, Write::Submission(staged) if staged.id == submission.id));
+        self.writes.push(Write::Submission(submission));
+    }
+
+    pub(crate) fn put_usage(&mut self, row: UsageRow) {
+        self.writes.push(Write::Usage(row));
+    }
+
+    /// The same transaction, stored so that it survives our process but maybe not the power.
+    pub(crate) fn relaxed(mut self) -> Self {
+        self.durability = Durability::Relaxed;
+        self
+    }
+
+    /// Stores everything in one commit and gives its seq. Without writes there is no commit, and the seq is the head.
+    ///
+    /// Promise: when this returns, the commit survives the power. Dropping the future does not undo it.
+    /// Errors: `Invalid` or `TooLarge`, naming the record, before storage is asked; what storage says otherwise.
+    pub async fn commit(mut self) -> Result<Seq> {
+        self.refresh_forks()?;
+        let documents = self.settle_documents()?;
+        if self.writes.is_empty() {
+            return Ok(self.line.head);
+        }
+        self.check().await?;
+        let adopted = Adopted { documents, ..Adopted::of(&self.writes) };
+        let session = self.session;
+        let batch = Batch {
+            session: session.id(),
+            owner: session.0.opener.owner,
+            epoch: session.0.epoch,
+            seq: self.line.head.next(),
+            time: self.time,
+            durability: self.durability,
+            minted: self.minted,
+            due: due(&session, &self.writes),
+            writes: self.writes,
+        };
+        line::commit(session, self.line, batch, adopted).await
+    }
+
+    #[expect(clippy::type_complexity, reason = "the pairs are those of the map they go into")]
+    fn settle_documents(&mut self) -> Result<Vec<((ScopeKey, String), Option<Arc<Committed>>)>> {
+        let mut documents = Vec::new();
+        for slot in self.slots.drain(..) {
+            let key = (slot.record.scope, slot.record.kind.clone());
+            if let Some(settled) = slot.settle()? {
+                self.writes.push(Write::Document(settled.write));
+                documents.push((key, settled.committed));
+            }
+        }
+        Ok(documents)
+    }
+}
+
+/// When the session wants to run next: now, if a task that can go on is live after these writes.
+fn due(session: &Session, writes: &[Write]) -> Due {
+    let staged = |id: TaskId| writes.iter().any(|write| matches!(write, Write::Task(task) if task.id == id));
+    let is_ready = |task: &TaskRecord| matches!(task.state, TaskState::Ready { .. });
+    let live = session.0.state();
+    let kept = live.live.tasks.values().any(|task| is_ready(task) && !staged(task.id));
+    let moved = writes.iter().any(|write| matches!(write, Write::Task(task) if is_ready(task)));
+    if kept || moved { Due::Now } else { Due::None }
+}
