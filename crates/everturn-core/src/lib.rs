@@ -9,6 +9,7 @@
 
 pub mod cancel;
 pub mod clock;
+pub mod document;
 pub mod env;
 pub mod error;
 pub mod id;

@@ -1,0 +1,3 @@
+//! Everything that the crate promises, tested at its edge.
+
+mod document;
