@@ -4,7 +4,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::Value;
 
-use super::value::{DEPTH_MAX, equal};
+use super::value::equal;
+
+/// How deep a hash looks into an item. Arrays nest, each level hashes its items, and the time shall stay linear.
+const HASHED_LEVELS: usize = 8;
 
 /// Items that are the same in both arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,22 +37,23 @@ pub(super) fn runs(before: &[Value], after: &[Value]) -> Vec<Run> {
         if b < b_free || a < a_free {
             continue;
         }
-        let pairs = before[b_free..b].iter().rev().zip(after[a_free..a].iter().rev());
-        let back = pairs.take_while(|(b, a)| equal(b, a)).count();
-        let forth = before[b..]
-            .iter()
-            .zip(&after[a..])
-            .take_while(|(b, a)| equal(b, a))
-            .count();
+        let forth = alike(before[b..].iter().zip(&after[a..]));
         if forth > 0 {
+            let back = alike(before[b_free..b].iter().rev().zip(after[a_free..a].iter().rev()));
+            let (before, after) = (b - back, a - back);
             runs.push(Run {
-                before: b - back,
-                after: a - back,
+                before,
+                after,
                 length: back + forth,
             });
         }
     }
     runs
+}
+
+/// How many pairs are equal before one is not.
+pub(super) fn alike<'v>(pairs: impl Iterator<Item = (&'v Value, &'v Value)>) -> usize {
+    pairs.take_while(|(before, after)| equal(before, after)).count()
 }
 
 /// Pairs of places of the items that seem to be in each array once, by their place in the new one.
@@ -68,7 +72,11 @@ fn anchors(before: &[Value], after: &[Value]) -> Vec<(usize, usize)> {
 
 /// Hash and place of each item whose hash no other item has, by hash.
 fn single(items: &[Value]) -> Vec<(u64, usize)> {
-    let mut all: Vec<(u64, usize)> = items.iter().map(|item| hash(item, DEPTH_MAX)).zip(0..).collect();
+    let mut all: Vec<(u64, usize)> = items
+        .iter()
+        .map(|item| hash(item, HASHED_LEVELS))
+        .zip(0..)
+        .collect();
     all.sort_unstable();
     all.chunk_by(|a, b| a.0 == b.0)
         .filter(|same| same.len() == 1)

@@ -101,18 +101,9 @@ impl<'v> Draft<'v> {
     }
 
     fn array(&mut self, before: &'v [Value], after: &'v [Value]) {
-        let front = before
-            .iter()
-            .zip(after)
-            .take_while(|(before, after)| equal(before, after))
-            .count();
+        let front = align::alike(before.iter().zip(after));
         let (before, after) = (&before[front..], &after[front..]);
-        let back = before
-            .iter()
-            .rev()
-            .zip(after.iter().rev())
-            .take_while(|(b, a)| equal(b, a))
-            .count();
+        let back = align::alike(before.iter().rev().zip(after.iter().rev()));
         let (before, after) = (&before[..before.len() - back], &after[..after.len() - back]);
 
         let mark = self.mark();

@@ -47,7 +47,8 @@ fn check(case: &Case) -> Result<(), String> {
     if let Some(expected) = &case.expect_kind {
         let (mut found, mut expected): (Vec<_>, _) =
             (operations.iter().map(kind).collect(), expected.clone());
-        (found.sort(), expected.sort());
+        found.sort();
+        expected.sort();
         if found != expected {
             return Err(format!("other kinds: {operations:?}"));
         }

@@ -173,7 +173,7 @@ proptest! {
         if result.is_err() {
             prop_assert!(equal(&after, &value));
         }
-        let mut again = value.clone();
+        let mut again = value;
         prop_assert_eq!(apply(&mut again, &stored).is_ok(), result.is_ok());
         prop_assert!(equal(&again, &after));
     }
