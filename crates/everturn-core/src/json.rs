@@ -53,8 +53,7 @@ impl RawJson {
     ///
     /// Errors: `Invalid`, saying where it does not fit.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T> {
-        serde_json::from_str(self.get())
-            .map_err(|fault| Error::invalid(format!("read JSON: {fault}")).caused_by(fault))
+        crate::document::read(self.get())
     }
 }
 

@@ -81,7 +81,7 @@ pub enum TaskState {
 ///
 /// ```
 /// use everturn_core::task::TaskOutcome;
-/// let aborted = TaskOutcome::Aborted { reason: "cancelled".into() };
+/// let aborted = TaskOutcome::Aborted { reason: "cancelled".into(), output: None };
 /// assert_eq!(serde_json::to_string(&aborted).unwrap(), r#"{"aborted":{"reason":"cancelled"}}"#);
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -97,11 +97,17 @@ pub enum TaskOutcome {
     Failed {
         /// Why.
         error: TaskFailure,
+        /// What came out before that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<RawJson>,
     },
     /// It was told to stop.
     Aborted {
         /// Why.
         reason: String,
+        /// What came out before that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<RawJson>,
     },
     /// A panic or an error escaped its code.
     Faulted {
@@ -123,6 +129,17 @@ pub struct TaskFailure {
     pub kind: String,
     /// What happened.
     pub message: String,
+}
+
+impl TaskOutcome {
+    /// What came out, where something did.
+    pub fn output(&self) -> Option<&RawJson> {
+        match self {
+            Self::Completed { output } => Some(output),
+            Self::Failed { output, .. } | Self::Aborted { output, .. } => output.as_ref(),
+            Self::Faulted { .. } => None,
+        }
+    }
 }
 
 impl TaskRecord {

@@ -78,10 +78,11 @@ fn outcome(ending: &Ending) -> (TurnEnd, Option<everturn_core::id::EntryId>) {
 fn task_outcome(outcome: &TurnEnd, output: RawJson) -> TaskOutcome {
     match outcome {
         TurnEnd::Answered => TaskOutcome::Completed { output },
-        TurnEnd::Cancelled { reason } => TaskOutcome::Aborted { reason: reason.clone() },
-        TurnEnd::Failed { kind, message } => {
-            TaskOutcome::Failed { error: TaskFailure { kind: kind.clone(), message: message.clone() } }
-        }
+        TurnEnd::Cancelled { reason } => TaskOutcome::Aborted { reason: reason.clone(), output: Some(output) },
+        TurnEnd::Failed { kind, message } => TaskOutcome::Failed {
+            error: TaskFailure { kind: kind.clone(), message: message.clone() },
+            output: Some(output),
+        },
     }
 }
 
