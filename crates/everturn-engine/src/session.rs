@@ -22,7 +22,6 @@ use crate::World;
 use line::Line;
 use state::State;
 pub use transaction::Transaction;
-pub(crate) use state::Live;
 
 /// An open session: the right to commit to it, and a cheap handle. Cloning it shares it.
 ///

@@ -42,6 +42,14 @@ pub(crate) struct Live {
     pub(crate) submissions: BTreeMap<SubmissionId, Arc<SubmissionRecord>>,
 }
 
+impl Live {
+    /// Whether nothing runs and nothing waits in a conversation.
+    pub(crate) fn is_idle(&self, conversation: ConversationId) -> bool {
+        self.tasks.values().all(|task| task.conversation != conversation)
+            && self.submissions.values().all(|one| one.conversation != conversation)
+    }
+}
+
 /// The newest settled submissions, a bounded number of them.
 #[derive(Default)]
 pub(crate) struct Settled(BTreeMap<SubmissionId, Arc<SubmissionRecord>>);

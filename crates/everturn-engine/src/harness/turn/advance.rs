@@ -21,6 +21,7 @@ use crate::{
 };
 
 /// A turn inside a transaction.
+#[derive(Clone)]
 pub(crate) struct Turn {
     pub(crate) task: TaskRecord,
     pub(crate) input: TurnInput,
