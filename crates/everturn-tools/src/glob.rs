@@ -7,7 +7,7 @@ use everturn_core::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{here, limit::Output, pattern::Pattern, text, walk::Walk};
+use crate::{at, limit::Output, pattern::Pattern, text, walk::Walk};
 
 /// How many files are counted beyond those shown before the tool says "at least".
 const COUNTED: usize = 10_000;
@@ -41,8 +41,7 @@ pub struct GlobArguments {
     /// The pattern, relative to path: `*` within a name, `**` for any directories, `{a,b}` for either.
     pub pattern: String,
     /// The directory to look below; the root if absent.
-    #[serde(default = "here")]
-    pub path: String,
+    pub path: Option<String>,
 }
 
 impl Tool for Glob {
@@ -59,12 +58,12 @@ impl Tool for Glob {
     }
 
     fn acts(&self, arguments: &GlobArguments) -> Vec<Act> {
-        vec![Act::Read(arguments.path.clone())]
+        vec![Act::Read(at(arguments.path.as_ref()))]
     }
 
     async fn run(&self, cx: &CallContext, arguments: GlobArguments) -> ToolResult {
         let pattern = Pattern::new(&arguments.pattern)?;
-        let mut walk = Walk::new(cx, &arguments.path, &pattern).await?;
+        let mut walk = Walk::new(cx, &at(arguments.path.as_ref()), &pattern).await?;
         let (mut output, mut more) = (Output::default(), 0);
         while let Some(file) = walk.next().await? {
             if more > 0 || !output.push(&text::name(&file.path)) {

@@ -11,7 +11,7 @@ use grep_searcher::{Searcher, SearcherBuilder, sinks};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{check_cancel, here, limit::Output, near, pattern::Pattern, text, walk::Walk};
+use crate::{at, check_cancel, limit::Output, near, pattern::Pattern, text, walk::Walk};
 
 /// How many bytes of a file are searched at once.
 const WINDOW: usize = 256 * 1024;
@@ -48,7 +48,7 @@ pub struct Grep;
 /// ```
 /// let json = r#"{"pattern":"todo","glob":"*.rs","ignore_case":true}"#;
 /// let arguments: everturn_tools::GrepArguments = serde_json::from_str(json).unwrap();
-/// assert!(arguments.ignore_case);
+/// assert_eq!(arguments.ignore_case, Some(true));
 /// ```
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -56,14 +56,11 @@ pub struct GrepArguments {
     /// The regular expression; it is held against one line at a time.
     pub pattern: String,
     /// The file or directory to search; the root if absent.
-    #[serde(default = "here")]
-    pub path: String,
+    pub path: Option<String>,
     /// Only files that match, as `*.rs` or `src/**`; with `!` in front, only those that do not.
-    #[serde(default)]
     pub glob: Option<String>,
-    /// Whether upper and lower case are the same.
-    #[serde(default)]
-    pub ignore_case: bool,
+    /// Whether upper and lower case are the same; they are not if absent.
+    pub ignore_case: Option<bool>,
 }
 
 impl Tool for Grep {
@@ -80,22 +77,22 @@ impl Tool for Grep {
     }
 
     fn acts(&self, arguments: &GrepArguments) -> Vec<Act> {
-        vec![Act::Read(arguments.path.clone())]
+        vec![Act::Read(at(arguments.path.as_ref()))]
     }
 
     async fn run(&self, cx: &CallContext, arguments: GrepArguments) -> ToolResult {
-        let path = &arguments.path;
+        let path = at(arguments.path.as_ref());
         let filter = Pattern::filter(arguments.glob.as_deref().unwrap_or("**"))?;
         let mut search = Search::new(cx, &arguments)?;
         let stat = match cx.env.stat(path.clone()).await {
             Ok(stat) => stat,
-            Err(error) => return Err(near::explain(cx, path, error).await),
+            Err(error) => return Err(near::explain(cx, &path, error).await),
         };
         if stat.kind != FileKind::Directory {
-            search.file(path).await?;
+            search.file(&path).await?;
             return Ok(search.finish());
         }
-        let mut walk = Walk::new(cx, path, &filter).await?;
+        let mut walk = Walk::new(cx, &path, &filter).await?;
         while !search.is_full
             && let Some(file) = walk.next().await?
         {
@@ -125,7 +122,7 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn new(cx: &'a CallContext, arguments: &GrepArguments) -> Result<Self, ToolError> {
         let matcher = RegexMatcherBuilder::new()
-            .case_insensitive(arguments.ignore_case)
+            .case_insensitive(arguments.ignore_case == Some(true))
             .crlf(true)
             .build(&arguments.pattern)
             .map_err(|fault| ToolError::new(format!("read pattern {:?}: {fault}", arguments.pattern)))?;

@@ -55,7 +55,7 @@ fn check_cancel(cx: &CallContext) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// The directory that a tool works in when its call names none.
-fn here() -> String {
-    ".".into()
+/// Where a tool works: at the path of its call, or at the root. Models write `null` for what they leave out.
+fn at(path: Option<&String>) -> String {
+    path.map_or(".", String::as_str).into()
 }

@@ -8,7 +8,7 @@ use everturn_core::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{check_cancel, here, limit::Output, near, text};
+use crate::{at, check_cancel, limit::Output, near, text};
 
 /// How many names are asked for at once.
 const PAGE: usize = 10_000;
@@ -35,14 +35,13 @@ pub struct List;
 ///
 /// ```
 /// let arguments: everturn_tools::ListArguments = serde_json::from_str("{}").unwrap();
-/// assert_eq!(arguments.path, ".");
+/// assert_eq!(arguments.path, None);
 /// ```
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListArguments {
     /// The directory; the root if absent.
-    #[serde(default = "here")]
-    pub path: String,
+    pub path: Option<String>,
 }
 
 impl Tool for List {
@@ -58,10 +57,11 @@ impl Tool for List {
     }
 
     fn acts(&self, arguments: &ListArguments) -> Vec<Act> {
-        vec![Act::Read(arguments.path.clone())]
+        vec![Act::Read(at(arguments.path.as_ref()))]
     }
 
-    async fn run(&self, cx: &CallContext, ListArguments { path }: ListArguments) -> ToolResult {
+    async fn run(&self, cx: &CallContext, arguments: ListArguments) -> ToolResult {
+        let path = at(arguments.path.as_ref());
         let mut output = Output::default();
         let (mut names, mut after, mut is_full) = (0, None, false);
         loop {

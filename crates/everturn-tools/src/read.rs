@@ -51,10 +51,8 @@ pub struct ReadArguments {
     /// The file.
     pub path: String,
     /// The first line to show, counted from 1; the first of the file if absent.
-    #[serde(default)]
     pub offset: Option<u64>,
     /// How many lines to show at most; 2,000 if absent or more.
-    #[serde(default)]
     pub limit: Option<NonZeroUsize>,
 }
 

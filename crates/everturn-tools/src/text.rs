@@ -33,13 +33,13 @@ pub(crate) fn name(path: &str) -> Cow<'_, str> {
     if !path.contains(is_refused) {
         return Cow::Borrowed(path);
     }
-    let written = path.chars().flat_map(|c| {
-        let (plain, escaped) = if is_refused(c) {
-            (None, Some(c.escape_unicode()))
+    let mut shown = String::with_capacity(path.len() + 8);
+    for c in path.chars() {
+        if is_refused(c) {
+            shown.extend(c.escape_unicode());
         } else {
-            (Some(c), None)
-        };
-        plain.into_iter().chain(escaped.into_iter().flatten())
-    });
-    Cow::Owned(written.collect())
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
 }
