@@ -9,8 +9,9 @@ pub mod session;
 mod world;
 
 pub use harness::{
-    Agent, AgentChange, Answer, ConversationHandle, Cursor, Current, Event, EventKind, Events, Extension, Harness, Input,
-    LiveSession, Models, Registry, SessionSpec, Settings, Submission, TurnEnd, TurnRecord, TurnView, WhenBusy,
+    Agent, AgentChange, Answer, ConversationHandle, Current, Cursor, Event, EventKind, Events, Extension,
+    Harness, Input, LiveSession, Models, Registry, SessionSpec, Settings, Submission, TurnEnd, TurnRecord,
+    TurnView, WhenBusy,
 };
 pub use session::{Opener, Session, Transaction};
 pub use world::{SystemClock, SystemEntropy, World};

@@ -1,1 +1,3 @@
-//! everturn-testkit
+//! Suites over Everturn's ports, and a scripted model.
+
+pub mod scripted;

@@ -52,7 +52,9 @@ pub(super) fn plan(
     message: &Message,
     ids: &[TaskId],
 ) -> Result<usize> {
-    let Message::Assistant(assistant) = message else { return Ok(0) };
+    let Message::Assistant(assistant) = message else {
+        return Ok(0);
+    };
     let registry = shared.registry();
     let mut open = 0;
     for (call, id) in assistant.calls().zip(ids) {
@@ -64,7 +66,11 @@ pub(super) fn plan(
             kind: KIND.into(),
             version: VERSION,
             input: RawJson::of(&intent)?,
-            state: TaskState::Ready { checkpoint: RawJson::of(&Checkpoint { epoch: tx.session().epoch() })? },
+            state: TaskState::Ready {
+                checkpoint: RawJson::of(&Checkpoint {
+                    epoch: tx.session().epoch(),
+                })?,
+            },
             abort: None,
             started: tx.time(),
             ended: None,
@@ -109,7 +115,12 @@ fn judge(tool: Option<&AnyTool>, policy: &Policy, call: &Call) -> (Intent, Optio
     };
     let refusal = (verdict.effect != Effect::Allow).then(|| {
         let text = format!("Refused by policy: {}.", verdict.rule);
-        (Outcome::Denied { rule: verdict.rule.clone() }, text)
+        (
+            Outcome::Denied {
+                rule: verdict.rule.clone(),
+            },
+            text,
+        )
     });
     intent.verdict = Some(verdict);
     (intent, refusal)
@@ -118,7 +129,9 @@ fn judge(tool: Option<&AnyTool>, policy: &Policy, call: &Call) -> (Intent, Optio
 /// Runs the step of a ready call.
 pub(super) async fn step(live: &LiveSession, id: TaskId, cancel: CancelToken) -> Result<()> {
     let Some(task) = live.task(id) else { return Ok(()) };
-    let TaskState::Ready { checkpoint } = &task.state else { return Ok(()) };
+    let TaskState::Ready { checkpoint } = &task.state else {
+        return Ok(());
+    };
     let (intent, checkpoint): (Intent, Checkpoint) = (task.input.read()?, checkpoint.read()?);
     let is_fresh = checkpoint.epoch == live.epoch();
     let registry = live.shared().registry();
@@ -126,7 +139,10 @@ pub(super) async fn step(live: &LiveSession, id: TaskId, cancel: CancelToken) ->
     let ended = match (decide(&intent, tool, is_fresh, task.abort.is_some()), tool) {
         (Some(ended), _) => ended,
         (None, Some(tool)) => run(live, &task, &intent, tool, cancel).await?,
-        (None, None) => (Outcome::Unavailable, format!("The tool {:?} is no longer installed.", intent.name)),
+        (None, None) => (
+            Outcome::Unavailable,
+            format!("The tool {:?} is no longer installed.", intent.name),
+        ),
     };
     if live.is_closing() && matches!(ended.0, Outcome::Cancelled | Outcome::Unknown) && is_fresh {
         return Err(Error::closed("the session closed while the call ran"));
@@ -144,7 +160,10 @@ fn decide(intent: &Intent, tool: Option<&AnyTool>, is_fresh: bool, is_aborted: b
                         happened; find out before you do it again.";
             Some((Outcome::Unknown, text.into()))
         }
-        (_, true) => Some((Outcome::Cancelled, "The turn was cancelled before this call ran.".into())),
+        (_, true) => Some((
+            Outcome::Cancelled,
+            "The turn was cancelled before this call ran.".into(),
+        )),
         _ => None,
     }
 }
@@ -156,7 +175,10 @@ async fn run(
     tool: &AnyTool,
     cancel: CancelToken,
 ) -> Result<Ended> {
-    let agent = live.snapshot::<Agent>(task.conversation).await?.unwrap_or_default();
+    let agent = live
+        .snapshot::<Agent>(task.conversation)
+        .await?
+        .unwrap_or_default();
     let env = match (live.shared().env)(&agent) {
         Ok(env) => env,
         Err(error) => return Ok((Outcome::Error, error.to_string())),
@@ -172,7 +194,9 @@ async fn run(
     let clock = &live.shared().opener.world.clock;
     let grace = async {
         cancel.cancelled().await;
-        clock.sleep(Duration::from_millis(live.shared().settings.grace_ms)).await;
+        clock
+            .sleep(Duration::from_millis(live.shared().settings.grace_ms))
+            .await;
     };
     tokio::select! {
         biased;
@@ -195,18 +219,24 @@ async fn run(
 /// What a panic said.
 pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("it panicked")
 }
 
 /// Commits a call's outcome; the last of a response holds what comes next as well.
 pub(super) async fn settle(live: &LiveSession, id: TaskId, ended: Ended) -> Result<Seq> {
     let mut tx = live.begin().await?;
-    let Some(task) = tx.task(id).filter(|task| task.is_live()) else { return Ok(live.head()) };
+    let Some(task) = tx.task(id).filter(|task| task.is_live()) else {
+        return Ok(live.head());
+    };
     let mut task = (*task).clone();
     task.end(task_outcome(&ended.0), tx.time());
     let owner = task.owner;
     tx.put_task(task);
-    let turn = owner.map(|turn| Turn::load(live.shared(), &tx, turn)).transpose()?.flatten();
+    let turn = owner
+        .map(|turn| Turn::load(live.shared(), &tx, turn))
+        .transpose()?
+        .flatten();
     if let Some(mut turn) = turn {
         append_result(&mut tx, &mut turn, id, &ended)?;
         turn.advance(live.shared(), &mut tx).await?;
@@ -215,8 +245,14 @@ pub(super) async fn settle(live: &LiveSession, id: TaskId, ended: Ended) -> Resu
 }
 
 fn append_result(tx: &mut Transaction, turn: &mut Turn, id: TaskId, (outcome, text): &Ended) -> Result<()> {
-    let result = CallResult { call: call_id(id), text: text.clone(), outcome: outcome.clone(), time: None };
-    turn.append(tx, Entry::new(kind::RESULT).message(Message::Result(result))).map(drop)
+    let result = CallResult {
+        call: call_id(id),
+        text: text.clone(),
+        outcome: outcome.clone(),
+        time: None,
+    };
+    turn.append(tx, Entry::new(kind::RESULT).message(Message::Result(result)))
+        .map(drop)
 }
 
 fn call_id(task: TaskId) -> CallId {
@@ -226,11 +262,22 @@ fn call_id(task: TaskId) -> CallId {
 /// A call that gave a result did its work, whatever the result says; one that nobody knows of did not.
 fn task_outcome(outcome: &Outcome) -> TaskOutcome {
     match outcome {
-        Outcome::Cancelled => TaskOutcome::Aborted { reason: "cancelled".into(), output: None },
+        Outcome::Cancelled => TaskOutcome::Aborted {
+            reason: "cancelled".into(),
+            output: None,
+        },
         Outcome::Unknown => {
             let message = "nobody can know whether the effect happened".into();
-            TaskOutcome::Failed { error: TaskFailure { kind: "unknown".into(), message }, output: None }
+            TaskOutcome::Failed {
+                error: TaskFailure {
+                    kind: "unknown".into(),
+                    message,
+                },
+                output: None,
+            }
         }
-        ended => TaskOutcome::Completed { output: RawJson::of(&ended.word()).expect("a word has a JSON form") },
+        ended => TaskOutcome::Completed {
+            output: RawJson::of(&ended.word()).expect("a word has a JSON form"),
+        },
     }
 }

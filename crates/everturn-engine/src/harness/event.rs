@@ -157,7 +157,11 @@ pub struct Events {
 }
 
 impl Events {
-    pub(super) async fn of(live: LiveSession, conversation: ConversationId, until: SubmissionId) -> Result<Self> {
+    pub(super) async fn of(
+        live: LiveSession,
+        conversation: ConversationId,
+        until: SubmissionId,
+    ) -> Result<Self> {
         Ok(Self::new(live, conversation, Some(until), None))
     }
 
@@ -175,7 +179,15 @@ impl Events {
     ) -> Self {
         let mut head = live.session().0.head.subscribe();
         head.mark_changed();
-        Self { live, conversation, until, head, seen, ready: VecDeque::new(), is_done: false }
+        Self {
+            live,
+            conversation,
+            until,
+            head,
+            seen,
+            ready: VecDeque::new(),
+            is_done: false,
+        }
     }
 
     /// The next event; none when there will be no more. Waiting can be given up at any time and loses nothing.
@@ -202,9 +214,15 @@ impl Events {
         if self.seen.is_none() && !self.begin().await? {
             return self.live.check_open();
         }
-        let Some(mut seen) = self.seen.clone() else { return Ok(()) };
-        let partial = self.live.committed(self.conversation.key(), Partial::KIND).await?;
-        let partial = partial.map(|partial| document::decode::<Partial>(partial.value.clone(), partial.version));
+        let Some(mut seen) = self.seen.clone() else {
+            return Ok(());
+        };
+        let partial = self
+            .live
+            .committed(self.conversation.key(), Partial::KIND)
+            .await?;
+        let partial =
+            partial.map(|partial| document::decode::<Partial>(partial.value.clone(), partial.version));
         let partial = partial.transpose()?.unwrap_or_default();
         let lineage = self.live.conversation(self.conversation).await?.lineage.clone();
         let query = EntryQuery {
@@ -213,13 +231,23 @@ impl Events {
             ..EntryQuery::of(self.live.id(), lineage)
         };
         let entries = self.live.shared().opener.store.entries(query).await?;
-        let cursor = |seq| Cursor { session: self.live.id(), epoch: self.live.epoch(), seq };
+        let cursor = |seq| Cursor {
+            session: self.live.id(),
+            epoch: self.live.epoch(),
+            seq,
+        };
         for entry in &entries {
             let told = seen.entry_came(entry);
-            self.ready.extend(told.into_iter().map(|kind| Event { cursor: cursor(entry.seq), kind }));
+            self.ready.extend(told.into_iter().map(|kind| Event {
+                cursor: cursor(entry.seq),
+                kind,
+            }));
         }
         let told = seen.partial_came(&partial);
-        self.ready.extend(told.into_iter().map(|kind| Event { cursor: cursor(head), kind }));
+        self.ready.extend(told.into_iter().map(|kind| Event {
+            cursor: cursor(head),
+            kind,
+        }));
         self.seen = Some(seen);
         self.check_end().await
     }
@@ -244,7 +272,8 @@ impl Events {
         if let Some(id) = self.until
             && let Some(turn) = self.live.submission_record(id).await?.turn()
         {
-            let is_end = |event: &Event| matches!(&event.kind, EventKind::TurnEnded(record) if record.turn == turn);
+            let is_end =
+                |event: &Event| matches!(&event.kind, EventKind::TurnEnded(record) if record.turn == turn);
             if let Some(at) = self.ready.iter().position(is_end) {
                 self.ready.truncate(at + 1);
                 self.is_done = true;
@@ -252,6 +281,10 @@ impl Events {
             }
         }
         // Events that are there are told before the session's end is.
-        if self.ready.is_empty() { self.live.check_open() } else { Ok(()) }
+        if self.ready.is_empty() {
+            self.live.check_open()
+        } else {
+            Ok(())
+        }
     }
 }

@@ -73,7 +73,11 @@ impl Answer {
 
 impl Submission {
     pub(super) fn new(live: LiveSession, id: SubmissionId, conversation: ConversationId) -> Self {
-        Self { live, id, conversation }
+        Self {
+            live,
+            id,
+            conversation,
+        }
     }
 
     /// Its id.
@@ -128,7 +132,9 @@ impl Submission {
             },
             end,
         };
-        let Some(record) = self.record(place).await? else { return Ok(answer) };
+        let Some(record) = self.record(place).await? else {
+            return Ok(answer);
+        };
         (answer.steps, answer.total) = (record.steps, record.total);
         if let TurnEnd::Failed { kind, message } = &record.outcome {
             answer.failure = Some(format!("{kind}: {message}"));
@@ -142,7 +148,9 @@ impl Submission {
 
     /// What the turn's entry keeps.
     async fn record(&self, place: Option<Place>) -> Result<Option<TurnRecord>> {
-        let Some(Place { turn, .. }) = place else { return Ok(None) };
+        let Some(Place { turn, .. }) = place else {
+            return Ok(None);
+        };
         let query = everturn_core::storage::TaskQuery {
             session: self.live.id(),
             live: false,
@@ -150,10 +158,13 @@ impl Submission {
             owner: None,
         };
         let tasks = self.live.shared().opener.store.tasks(query).await?;
-        let Some(everturn_core::task::TaskState::Ended { outcome }) = tasks.first().map(|task| &task.state) else {
+        let Some(everturn_core::task::TaskState::Ended { outcome }) = tasks.first().map(|task| &task.state)
+        else {
             return Ok(None);
         };
-        let Some(entry) = outcome.output().map(|output| output.read()).transpose()? else { return Ok(None) };
+        let Some(entry) = outcome.output().map(|output| output.read()).transpose()? else {
+            return Ok(None);
+        };
         self.live.entry(self.conversation, entry).await?.read()
     }
 
@@ -161,7 +172,9 @@ impl Submission {
     /// there was anything left to stop.
     pub async fn cancel(&self) -> Result<bool> {
         let mut tx = self.live.begin().await?;
-        let Some(record) = tx.submission(self.id).filter(|one| one.is_live()) else { return Ok(false) };
+        let Some(record) = tx.submission(self.id).filter(|one| one.is_live()) else {
+            return Ok(false);
+        };
         let running = match record.state {
             SubmissionState::Queued { .. } => {
                 settle(&mut tx, &record, End::Withdrawn, None);
@@ -185,7 +198,10 @@ impl Submission {
                 settle(&mut tx, &record, End::Withdrawn, None);
                 tx.commit().await.map(drop)
             }
-            _ => Err(Error::conflict(format!("withdraw submission {}: it no longer waits", self.id))),
+            _ => Err(Error::conflict(format!(
+                "withdraw submission {}: it no longer waits",
+                self.id
+            ))),
         }
     }
 }

@@ -7,7 +7,10 @@ use everturn_core::{
 };
 
 use super::EventKind;
-use crate::harness::{history::TurnRecord, turn::{Attempt, Partial}};
+use crate::harness::{
+    history::TurnRecord,
+    turn::{Attempt, Partial},
+};
 
 /// How far a follower has seen.
 #[derive(Clone, Debug)]
@@ -30,7 +33,12 @@ struct Shown {
 
 impl Seen {
     pub(super) fn after(entry: EntryId) -> Self {
-        Self { entry, turn: None, shown: None, ended: None }
+        Self {
+            entry,
+            turn: None,
+            shown: None,
+            ended: None,
+        }
     }
 
     pub(super) fn entry(&self) -> EntryId {
@@ -41,12 +49,26 @@ impl Seen {
     pub(super) fn entry_came(&mut self, entry: &EntryRecord) -> Vec<EventKind> {
         self.entry = entry.id;
         match entry.kind.as_str() {
-            kind::USER => self.turn_of(entry).map(|turn| EventKind::TurnStarted { turn }).into_iter().collect(),
+            kind::USER => self
+                .turn_of(entry)
+                .map(|turn| EventKind::TurnStarted { turn })
+                .into_iter()
+                .collect(),
             kind::ASSISTANT => self.assistant_came(entry),
-            kind::RESULT => entry.messages.iter().filter_map(|message| result(message)).collect(),
+            kind::RESULT => entry
+                .messages
+                .iter()
+                .filter_map(|message| result(message))
+                .collect(),
             kind::TURN => {
                 self.shown = None;
-                entry.read::<TurnRecord>().ok().flatten().map(EventKind::TurnEnded).into_iter().collect()
+                entry
+                    .read::<TurnRecord>()
+                    .ok()
+                    .flatten()
+                    .map(EventKind::TurnEnded)
+                    .into_iter()
+                    .collect()
             }
             _ => Vec::new(),
         }
@@ -63,7 +85,9 @@ impl Seen {
             Message::Assistant(assistant) => Some(assistant),
             _ => None,
         });
-        let (Some(attempt), Some(message)) = (attempt, message) else { return Vec::new() };
+        let (Some(attempt), Some(message)) = (attempt, message) else {
+            return Vec::new();
+        };
         self.ended = entry.task.map(|turn| (turn, attempt));
         let mut told = self.grow(attempt, &message.text(), &thinking(message));
         let Attempt { step, attempt } = attempt;
@@ -82,8 +106,13 @@ impl Seen {
 
     /// What a partial response tells.
     pub(super) fn partial_came(&mut self, partial: &Partial) -> Vec<EventKind> {
-        let attempt = Attempt { step: partial.step, attempt: partial.attempt };
-        let is_old = self.ended.is_some_and(|ended| partial.turn.is_none_or(|turn| (turn, attempt) <= ended));
+        let attempt = Attempt {
+            step: partial.step,
+            attempt: partial.attempt,
+        };
+        let is_old = self
+            .ended
+            .is_some_and(|ended| partial.turn.is_none_or(|turn| (turn, attempt) <= ended));
         match partial.turn {
             // The partial response of a turn whose beginning was not seen belongs to another follower.
             Some(turn) if self.turn.is_none_or(|seen| seen == turn) && !is_old => {
@@ -99,18 +128,36 @@ impl Seen {
         let mut shown = match self.shown {
             Some(shown) if shown.attempt == attempt => shown,
             _ => {
-                let Attempt { step, attempt: number } = attempt;
-                told.push(EventKind::RequestStarted { step, attempt: number });
-                Shown { attempt, text: 0, thinking: 0 }
+                let Attempt {
+                    step,
+                    attempt: number,
+                } = attempt;
+                told.push(EventKind::RequestStarted {
+                    step,
+                    attempt: number,
+                });
+                Shown {
+                    attempt,
+                    text: 0,
+                    thinking: 0,
+                }
             }
         };
         let Attempt { step, attempt } = attempt;
         if let Some(delta) = thinking.get(shown.thinking..).filter(|delta| !delta.is_empty()) {
-            told.push(EventKind::Thinking { step, attempt, delta: delta.into() });
+            told.push(EventKind::Thinking {
+                step,
+                attempt,
+                delta: delta.into(),
+            });
             shown.thinking = thinking.len();
         }
         if let Some(delta) = text.get(shown.text..).filter(|delta| !delta.is_empty()) {
-            told.push(EventKind::Text { step, attempt, delta: delta.into() });
+            told.push(EventKind::Text {
+                step,
+                attempt,
+                delta: delta.into(),
+            });
             shown.text = text.len();
         }
         self.shown = Some(shown);
@@ -119,12 +166,20 @@ impl Seen {
 }
 
 fn thinking(message: &Assistant) -> String {
-    let thinking = |part: &'_ Part| if let Part::Thinking(text) = part { Some(text.clone()) } else { None };
+    let thinking = |part: &'_ Part| {
+        if let Part::Thinking(text) = part {
+            Some(text.clone())
+        } else {
+            None
+        }
+    };
     message.parts.iter().filter_map(thinking).collect()
 }
 
 fn result(message: &Message) -> Option<EventKind> {
-    let Message::Result(result) = message else { return None };
+    let Message::Result(result) = message else {
+        return None;
+    };
     Some(EventKind::CallEnded {
         call: result.call.clone(),
         outcome: result.outcome.clone(),
