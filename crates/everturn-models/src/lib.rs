@@ -7,6 +7,7 @@
 //! | feature | adds |
 //! | --- | --- |
 //! | `chat` | [`chat`]: Chat Completions at any base URL, over HTTP |
+//! | `demo` | [`demo`]: the model of the first run, in process |
 //!
 //! This crate knows no session, store or tool, and reads no environment: keys and addresses are handed to it.
 
@@ -14,6 +15,8 @@
 pub mod answer;
 #[cfg(feature = "chat")]
 pub mod chat;
+#[cfg(feature = "demo")]
+pub mod demo;
 #[cfg(feature = "chat")]
 mod escapes;
 #[cfg(feature = "chat")]
@@ -22,3 +25,5 @@ pub mod sse;
 
 #[cfg(feature = "chat")]
 pub use chat::{Chat, ChatConfig};
+#[cfg(feature = "demo")]
+pub use demo::Demo;

@@ -7,6 +7,7 @@
 
 mod client;
 mod clock;
+mod demo;
 mod encode;
 mod fold;
 mod retry;
