@@ -129,7 +129,7 @@ fn largest(turn: &Turn<'_>) -> Answer {
     }
     // The last of equals is taken, so that turned round it is the first.
     let largest = found.iter().rev().max_by_key(|(_, function)| function.largest);
-    let read = counted(files.len(), "file");
+    let read = counted(files.iter().filter(|file| file.lines.is_ok()).count(), "file");
     let answer = match largest {
         Some((path, function)) => format!(
             "`{}` returns the largest number: {} ({path}, line {}). I read {read} and saw {} with a number to return as \

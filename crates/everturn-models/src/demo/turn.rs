@@ -15,7 +15,7 @@ const PARALLEL: usize = 8;
 /// How many times calls are asked for in a turn.
 const STEPS_MAX: usize = 60;
 /// How many pages of one file are read.
-const PAGES_MAX: usize = 20;
+const PAGES_MAX: usize = 50;
 
 /// What a rule comes to: the answer, or what has to be done or said first.
 pub(super) type Answer<T = String> = Result<T, Reply>;
@@ -150,6 +150,9 @@ impl<'a> Turn<'a> {
                 break;
             }
         }
+        for at in open {
+            files[at].lines = Err(format!("it is longer than {PAGES_MAX} pages"));
+        }
         Ok(files)
     }
 
@@ -183,7 +186,7 @@ impl<'a> Turn<'a> {
         made.map(|made| made.result)
     }
 
-    pub(super) fn offers(&self, tool: &str) -> bool {
+    fn offers(&self, tool: &str) -> bool {
         self.request.tools.iter().any(|spec| spec.name == tool)
     }
 }
@@ -201,9 +204,7 @@ fn page(file: &File) -> Ask {
 fn take_page(file: &mut File, page: &CallResult) -> bool {
     let Ok(lines) = &mut file.lines else { return false };
     if page.outcome.is_error() {
-        if lines.is_empty() {
-            file.lines = Err(format!("{}: {}", page.outcome.word(), page.text.trim()));
-        }
+        file.lines = Err(format!("{}: {}", page.outcome.word(), page.text.trim()));
         return false;
     }
     let output = Output::of(&page.text);

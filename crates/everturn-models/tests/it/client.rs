@@ -278,3 +278,9 @@ async fn dropping_the_stream_closes_the_connection() {
     let mut rest = Vec::new();
     assert_eq!(socket.read_to_end(&mut rest).await.unwrap_or(0), 0);
 }
+
+#[test]
+fn no_cryptography_is_installed_for_the_whole_process() {
+    chat("https://127.0.0.1:9/v1", &ManualClock::default());
+    assert!(rustls::crypto::CryptoProvider::get_default().is_none());
+}

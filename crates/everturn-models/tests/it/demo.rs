@@ -114,6 +114,9 @@ impl World {
 
     /// Three lines at once, so that longer files take several pages.
     fn read(&self, path: &str, offset: u64) -> Result<String, String> {
+        if path.contains("denied") {
+            return Err("not for you".into());
+        }
         let text = self.files.get(path).ok_or(format!("read {path}: no such file"))?;
         let from = usize::try_from(offset).unwrap() - 1;
         let lines: Vec<_> = text.lines().enumerate().skip(from).collect();
@@ -251,6 +254,17 @@ fn the_answer_says_what_was_read() {
 }
 
 #[test]
+fn files_that_cannot_be_read_are_named() {
+    let mut world = World::new([
+        ("src/a.rs", "fn a() -> u8 { 1 }\n"),
+        ("src/denied.rs", "fn b() -> u8 { 2 }\n"),
+    ]);
+    let expected = "`a` returns the largest number: 1 (src/a.rs, line 1). I read 1 file and saw 1 function with a number to \
+                    return as it stands. I could not read src/denied.rs (error: not for you).";
+    assert_eq!(world.ask(LARGEST), expected);
+}
+
+#[test]
 fn a_folder_further_down_is_found_too() {
     let mut world = World::new([
         ("crates/one/src/lib.rs", "fn a() -> u8 { 1 }\n"),
@@ -350,6 +364,10 @@ fn what_fails_is_told() {
         "which function under lib returns the largest number?",
         "I found no source files under lib.",
     );
+
+    let long = "x\n".repeat(200);
+    let answer = World::new([("long.txt", long.as_str())]).ask("how many lines are in long.txt?");
+    assert_eq!(answer, "I could not read long.txt (it is longer than 50 pages).");
 
     let mut world = World::new([]);
     world.tools = &["read"];
