@@ -5,4 +5,5 @@
     reason = "what a test's helpers find is for the test to fail on"
 )]
 
+mod context;
 mod document;
