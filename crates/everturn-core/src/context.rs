@@ -1,8 +1,23 @@
 //! From transcript to request messages: the only way to build a request.
 //!
+//! Nine rules say what a conversation sends, for the entries that it sees up to a cutoff:
+//!
+//! 1. The newest entry with a head is H.
+//! 2. The range runs from H's head (from the start, without H) to the cutoff, oldest first.
+//! 3. For each target the newest edit in the range wins, also when an older head carries it.
+//! 4. Active are H, then the entries of the range that carry no head.
+//! 5. Each active entry contributes the messages of its edit, or its own; omitted means none.
+//! 6. Assistant messages that did not end well are dropped.
+//! 7. Behind each assistant message come its results in call order, taken from what follows before the next assistant
+//!    message, ahead of system and user messages that arrived in between.
+//! 8. A call without a result gets a made-up one with the time of its assistant message; a result without a call is
+//!    dropped, and of several results the first counts.
+//! 9. A system message behind the first other message and before any user message moves to the front, behind those
+//!    that are already there.
+//!
 //! Rules 1 to 5 choose what each entry contributes ([`Context::derive`]); rules 6 to 9 put the contributions into a
-//! legal order ([`Assembly`](assembly)). The second half works message by message, so that a turn pays for its new
-//! entries only ([`Context::push`]).
+//! legal order (`assembly.rs`). The second half works message by message, so that a turn pays for its new entries only
+//! ([`Context::push`]).
 
 mod assembly;
 mod check;

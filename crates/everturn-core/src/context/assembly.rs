@@ -11,7 +11,8 @@ use crate::{
 ///
 /// Shape: the messages are groups. A group is an assistant message, its results in call order, and what arrived
 /// before the next assistant message; what comes before the first assistant message is a group without one. Only the
-/// last group can still change, so a push rewrites that group and nothing before it.
+/// last group can still change, so a push rewrites that group and nothing before it; but until the first user message,
+/// system messages move to the very front and shift all groups.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Assembly {
     messages: Arc<Vec<Arc<Message>>>,
@@ -37,7 +38,8 @@ impl Assembly {
 
     /// How many messages no later push can change.
     pub(super) fn settled(&self) -> usize {
-        self.begin
+        // Before the first user message, a system message may still move in front of everything.
+        if self.user_seen { self.begin } else { 0 }
     }
 
     pub(super) fn push(&mut self, message: &Arc<Message>, time: Timestamp) {

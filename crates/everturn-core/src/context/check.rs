@@ -74,21 +74,27 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Proves all messages from where the last proof ended; the first `settled` of them are not looked at again.
+    /// Proves all messages from where the last proof ended; the first `settled` of them are not looked at again, unless
+    /// the proof fails.
     ///
     /// Errors: the first [`Breach`].
     pub fn advance(&mut self, messages: &[Arc<Message>], settled: usize) -> Result<(), Breach> {
+        let settled = settled.min(messages.len()).max(self.settled);
         let mut open = Open {
             seen: &mut self.calls,
-            unsettled: Vec::new(),
+            added: Vec::new(),
             due: Vec::new(),
         };
-        let proof = open.prove(messages, self.settled.min(messages.len()), settled);
-        let unsettled = open.unsettled;
-        unsettled.iter().for_each(|call| {
+        let proof = open.prove(messages, self.settled);
+        let added = open.added;
+        // What a later proof looks at again must not be there already.
+        let again = if proof.is_ok() { settled } else { 0 };
+        for (_, call) in added.iter().filter(|(index, _)| *index >= again) {
             self.calls.remove(call);
-        });
-        self.settled = settled.clamp(self.settled, messages.len().max(self.settled));
+        }
+        if proof.is_ok() {
+            self.settled = settled;
+        }
         proof
     }
 }
@@ -96,21 +102,21 @@ impl Checked {
 /// The state between two messages.
 struct Open<'a> {
     seen: &'a mut HashSet<CallId>,
-    /// Those of the seen calls that a later proof looks at again.
-    unsettled: Vec<CallId>,
+    /// The calls that this proof added to the seen ones, each with the index of its message.
+    added: Vec<(usize, CallId)>,
     /// The calls of the last assistant message that still want their results, in order.
     due: Vec<CallId>,
 }
 
 impl Open<'_> {
-    fn prove(&mut self, messages: &[Arc<Message>], begin: usize, settled: usize) -> Result<(), Breach> {
+    fn prove(&mut self, messages: &[Arc<Message>], begin: usize) -> Result<(), Breach> {
         for (index, message) in messages.iter().enumerate().skip(begin) {
             let breach = |what| Breach {
                 index,
                 entry: None,
                 what,
             };
-            self.step(message, index < settled).map_err(breach)?;
+            self.step(message, index).map_err(breach)?;
         }
         match self.due.first() {
             Some(call) => Err(Breach {
@@ -122,18 +128,18 @@ impl Open<'_> {
         }
     }
 
-    fn step(&mut self, message: &Message, is_settled: bool) -> Result<(), String> {
+    fn step(&mut self, message: &Message, index: usize) -> Result<(), String> {
         match message {
             Message::Result(result) => self.result(&result.call),
             _ if !self.due.is_empty() => {
                 Err(format!("comes where the result of call {} must be", self.due[0]))
             }
-            Message::Assistant(assistant) => self.assistant(assistant, is_settled),
+            Message::Assistant(assistant) => self.assistant(assistant, index),
             Message::System(_) | Message::User(_) => Ok(()),
         }
     }
 
-    fn assistant(&mut self, assistant: &Assistant, is_settled: bool) -> Result<(), String> {
+    fn assistant(&mut self, assistant: &Assistant, index: usize) -> Result<(), String> {
         if assistant.end != End::Complete {
             return Err("is an assistant message that did not end well".into());
         }
@@ -141,9 +147,7 @@ impl Open<'_> {
             if !self.seen.insert(call.id.clone()) {
                 return Err(format!("repeats the call id {}", call.id));
             }
-            if !is_settled {
-                self.unsettled.push(call.id.clone());
-            }
+            self.added.push((index, call.id.clone()));
             self.due.push(call.id.clone());
         }
         Ok(())

@@ -5,4 +5,9 @@
     reason = "what a test's helpers find is for the test to fail on"
 )]
 
+mod cancel;
+mod context;
 mod document;
+mod id;
+mod message;
+mod response;
