@@ -35,7 +35,7 @@ pub use transaction::Transaction;
 /// use everturn_core::{entry::Entry, id::ConversationId, memory::Memory, storage::{NewSession, Store}};
 /// use everturn_engine::{Opener, Session, World};
 ///
-/// let opener = Opener::new(Store::new(Memory::new()), World::system());
+/// let opener = Opener::new(Store::new(Memory::new()), World::system()).await;
 /// let session = Session::create(&opener, NewSession::default()).await?;
 /// let mut tx = session.begin().await?;
 /// tx.append(ConversationId::ROOT, Entry::new("app.note").data("hello"))?;
@@ -61,12 +61,14 @@ pub(crate) struct Inner {
 /// What opens sessions: a store, a world, and who owns what it opens.
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// use everturn_core::{memory::Memory, storage::Store};
 /// use everturn_engine::{Opener, World};
 ///
-/// let opener = Opener::new(Store::new(Memory::new()), World::system());
+/// let opener = Opener::new(Store::new(Memory::new()), World::system()).await;
 /// let same = opener.clone();
 /// assert_eq!(opener.owner, same.owner);
+/// # }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Opener {
@@ -74,14 +76,14 @@ pub struct Opener {
     pub store: Store,
     /// Time and randomness.
     pub world: World,
-    /// Who owns the sessions that are opened; a SQLite store wants the owner that it was opened with.
+    /// Who owns the sessions that are opened.
     pub owner: OwnerId,
 }
 
 impl Opener {
-    /// An opener with a new owner id.
-    pub fn new(store: Store, world: World) -> Self {
-        let owner = OwnerId::new(world.clock.now(), &*world.entropy);
+    /// An opener for the owner that the store was opened for, or for a new one where any owner is as good.
+    pub async fn new(store: Store, world: World) -> Self {
+        let owner = store.owner().await.unwrap_or_else(|| world.owner());
         Self { store, world, owner }
     }
 

@@ -8,6 +8,7 @@ use std::{
 use everturn_core::{
     BoxFuture,
     clock::{Clock, Entropy, Timestamp},
+    id::OwnerId,
 };
 
 /// Where time and randomness come from.

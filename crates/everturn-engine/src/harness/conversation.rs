@@ -28,7 +28,7 @@ use crate::Transaction;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> everturn_core::Result<()> {
 /// # use everturn_core::{memory::Memory, storage::Store};
 /// # use everturn_engine::{Harness, Input, Models, SessionSpec};
-/// # let harness = Harness::builder(Store::new(Memory::new())).models(Models::new()).open()?;
+/// # let harness = Harness::builder(Store::new(Memory::new())).models(Models::new()).open().await?;
 /// let session = harness.create(SessionSpec::default()).await?;
 /// let asked = session.root().submit(Input::text("hello")).await?;
 /// let answer = asked.answer().await?;

@@ -31,7 +31,7 @@ use crate::Session;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> everturn_core::Result<()> {
 /// # use everturn_core::{memory::Memory, storage::Store};
 /// # use everturn_engine::{Harness, Models, SessionSpec};
-/// # let harness = Harness::builder(Store::new(Memory::new())).models(Models::new()).open()?;
+/// # let harness = Harness::builder(Store::new(Memory::new())).models(Models::new()).open().await?;
 /// let session = harness.create(SessionSpec::default()).await?;
 /// let id = session.id();
 /// session.close().await?;

@@ -36,7 +36,7 @@ use fork::Fork;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> everturn_core::Result<()> {
 /// # use everturn_core::{conversation::Ownership, entry::Entry, memory::Memory, storage::{NewSession, Store}};
 /// # use everturn_engine::{Opener, Session, World};
-/// # let opener = Opener::new(Store::new(Memory::new()), World::system());
+/// # let opener = Opener::new(Store::new(Memory::new()), World::system()).await;
 /// # let session = Session::create(&opener, NewSession::default()).await?;
 /// let mut tx = session.begin().await?;
 /// let chat = tx.create_conversation(Ownership::Ownerless);

@@ -54,7 +54,7 @@ async fn a_cancelled_turn_stops_its_calls() {
         Reply::calls([("count", "{}"), ("count", "{}")]),
         Reply::text("never"),
     ]);
-    let harness = harness(&store(), &model, Extension::new("test").tool(tool.clone()));
+    let harness = harness(&store(), &model, Extension::new("test").tool(tool.clone())).await;
     let session = harness.create(spec()).await.unwrap();
     let asked = session.root().submit(Input::text("a")).await.unwrap();
     let mut events = asked.events().await.unwrap();
@@ -88,7 +88,7 @@ async fn aborting_a_conversation_withdraws_what_waits() {
 async fn a_closed_session_goes_on_where_it_is_opened_next() {
     let (store, never) = (store(), CancelToken::new());
     let model = Scripted::new([Reply::words("half of ").then_wait(&never), Reply::text("whole")]);
-    let harness = harness(&store, &model, Extension::new("none"));
+    let harness = harness(&store, &model, Extension::new("none")).await;
     let session = harness.create(spec()).await.unwrap();
     let asked = session.root().submit(Input::text("a")).await.unwrap();
     let mut events = asked.events().await.unwrap();
@@ -130,7 +130,7 @@ async fn lose_the_owner_during_a_call(replay: Replay) -> (usize, Outcome) {
         ..hanging.clone()
     };
     let model = Scripted::new([Reply::calls([("count", "{}")]), Reply::text("done")]);
-    let first = harness(&store, &model, Extension::new("test").tool(hanging.clone()));
+    let first = harness(&store, &model, Extension::new("test").tool(hanging.clone())).await;
     let session = first.create(spec()).await.unwrap();
     let asked = session.root().submit(Input::text("a")).await.unwrap();
     let mut events = asked.events().await.unwrap();
@@ -145,7 +145,7 @@ async fn lose_the_owner_during_a_call(replay: Replay) -> (usize, Outcome) {
         .release(session.id(), session.owner(), session.epoch())
         .await
         .unwrap();
-    let second = harness(&store, &model, Extension::new("test").tool(free));
+    let second = harness(&store, &model, Extension::new("test").tool(free)).await;
     let reopened = second.open_session(session.id()).await.unwrap();
     let asked = reopened.open_submissions().pop().unwrap();
     assert_eq!(asked.answer().await.unwrap().text, "done");

@@ -98,8 +98,8 @@ async fn what_does_not_fit_is_refused_before_storage_is_asked() {
 async fn a_second_owner_is_told_who_has_the_session() {
     let store = store();
     let (one, two) = (
-        Opener::new(store.clone(), World::system()),
-        Opener::new(store, World::system()),
+        Opener::new(store.clone(), World::system()).await,
+        Opener::new(store, World::system()).await,
     );
     let session = Session::create(&one, NewSession::default()).await.unwrap();
     let error = Session::open(&two, session.id()).await.unwrap_err();
@@ -119,8 +119,8 @@ async fn a_second_owner_is_told_who_has_the_session() {
 async fn an_owner_that_lost_its_lease_cannot_commit() {
     let store = store();
     let (one, two) = (
-        Opener::new(store.clone(), World::system()),
-        Opener::new(store.clone(), World::system()),
+        Opener::new(store.clone(), World::system()).await,
+        Opener::new(store.clone(), World::system()).await,
     );
     let old = Session::create(&one, NewSession::default()).await.unwrap();
     store.release(old.id(), one.owner, old.epoch()).await.unwrap();
@@ -134,7 +134,7 @@ async fn an_owner_that_lost_its_lease_cannot_commit() {
 
 #[tokio::test]
 async fn creating_again_with_a_request_id_opens_the_first_session() {
-    let opener = Opener::new(store(), World::system());
+    let opener = Opener::new(store(), World::system()).await;
     let new = NewSession {
         request: Some("r-1".into()),
         ..NewSession::default()

@@ -17,20 +17,21 @@ pub(crate) fn store() -> Store {
 }
 
 pub(crate) async fn session() -> Session {
-    let opener = Opener::new(store(), World::system());
+    let opener = Opener::new(store(), World::system()).await;
     Session::create(&opener, NewSession::default())
         .await
         .expect("a session")
 }
 
 /// A harness over a store, with a scripted model and the given tools.
-pub(crate) fn harness(store: &Store, model: &Scripted, extension: Extension) -> Harness {
+pub(crate) async fn harness(store: &Store, model: &Scripted, extension: Extension) -> Harness {
     let models = Models::new().provider("scripted", model.clone());
     Harness::builder(store.clone())
         .models(models)
         .install(extension)
         .expect("tools")
         .open()
+        .await
         .expect("a harness")
 }
 
@@ -48,7 +49,7 @@ pub(crate) fn spec() -> SessionSpec {
 /// A session whose model answers by a script, without tools.
 pub(crate) async fn scripted(replies: impl IntoIterator<Item = Reply>) -> (LiveSession, Scripted) {
     let model = Scripted::new(replies);
-    let harness = harness(&store(), &model, Extension::new("none"));
+    let harness = harness(&store(), &model, Extension::new("none")).await;
     (harness.create(spec()).await.expect("a session"), model)
 }
 

@@ -55,7 +55,7 @@ async fn a_turn_runs_its_calls_and_answers() {
         Reply::calls([("count", "{}"), ("count", "")]),
         Reply::text("twice"),
     ]);
-    let harness = harness(&store(), &model, Extension::new("test").tool(tool.clone()));
+    let harness = harness(&store(), &model, Extension::new("test").tool(tool.clone())).await;
     let session = harness.create(spec()).await.unwrap();
     let answer = session
         .root()
@@ -85,7 +85,7 @@ async fn a_turn_without_tools_is_two_syncs_and_a_call_two_more() {
         &store,
         &model,
         Extension::new("test").tool(Counting::new(Replay::Safe)),
-    );
+    ).await;
     let session = harness.create(spec()).await.unwrap();
     let syncs = async || store.stats().await.unwrap().syncs;
     let before = syncs().await;
@@ -252,7 +252,7 @@ async fn a_call_that_cannot_run_is_a_result_and_no_exception() {
         Reply::text("I see"),
     ]);
     let tool = Counting::new(Replay::Safe);
-    let harness = harness(&store(), &model, Extension::new("test").tool(tool.clone()));
+    let harness = harness(&store(), &model, Extension::new("test").tool(tool.clone())).await;
     let session = harness.create(spec()).await.unwrap();
     let answer = session
         .root()
@@ -290,7 +290,7 @@ async fn a_turn_ends_after_its_most_steps() {
     let builder = everturn_engine::Harness::builder(store())
         .models(models)
         .settings(settings);
-    let harness = builder.install(extension).unwrap().open().unwrap();
+    let harness = builder.install(extension).unwrap().open().await.unwrap();
     let session = harness.create(spec()).await.unwrap();
     let answer = session
         .root()

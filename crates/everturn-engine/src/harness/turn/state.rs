@@ -139,7 +139,8 @@ fn responded(stop: Stop, reply: EntryId) -> Next {
         Stop::Length => failed("length", "the answer was cut at the model's output limit"),
         Stop::Refused => failed("refused", "the model refused to answer"),
         Stop::Filtered => failed("filtered", "the provider filtered the answer"),
-        // A paused model goes on when the turn is sent back; a response that promises calls and holds none does too.
-        Stop::Paused | Stop::Calls => Next::Prepare,
+        Stop::Calls => failed("malformed", "the model asked for calls and named none"),
+        // A paused model goes on when the turn is sent back.
+        Stop::Paused => Next::Prepare,
     }
 }
