@@ -245,13 +245,30 @@ impl Builder {
     ///
     /// Errors: `Invalid` when the settings contradict themselves.
     pub async fn open(self) -> Result<Harness> {
-        let Self { store, world, models, registry, policy, env, settings } = self;
+        let Self {
+            store,
+            world,
+            models,
+            registry,
+            policy,
+            env,
+            settings,
+        } = self;
         if settings.steps_max == 0 {
-            return Err(Error::invalid("open a harness: steps_max is 0, a turn takes at least one step"));
+            return Err(Error::invalid(
+                "open a harness: steps_max is 0, a turn takes at least one step",
+            ));
         }
         let opener = Opener::new(store, world).await;
         let registry = RwLock::new(Arc::new(registry));
-        Ok(Harness(Arc::new(Shared { opener, models, policy, env, settings, registry })))
+        Ok(Harness(Arc::new(Shared {
+            opener,
+            models,
+            policy,
+            env,
+            settings,
+            registry,
+        })))
     }
 }
 

@@ -26,13 +26,13 @@
 //! ```
 
 pub use everturn_core::{
-    BoxFuture, CancelToken, Error, ErrorKind, Result, clock, context, conversation, document, document::Document, entry,
-    env, id, json, message, model, policy, storage, submission, task, tool, usage,
+    BoxFuture, CancelToken, Error, ErrorKind, Result, clock, context, conversation, document,
+    document::Document, entry, env, id, json, message, model, policy, storage, submission, task, tool, usage,
 };
 pub use everturn_engine::{
-    Agent, AgentChange, Answer, ConversationHandle, Cursor, Current, Event, EventKind, Events, Extension, Harness, Input,
-    LiveSession, Models, Registry, SessionSpec, Settings, Submission, SystemClock, SystemEntropy, Transaction, TurnEnd,
-    TurnRecord, TurnView, WhenBusy, World,
+    Agent, AgentChange, Answer, ConversationHandle, Current, Cursor, Event, EventKind, Events, Extension,
+    Harness, Input, LiveSession, Models, Registry, SessionSpec, Settings, Submission, SystemClock,
+    SystemEntropy, Transaction, TurnEnd, TurnRecord, TurnView, WhenBusy, World,
 };
 
 /// Sessions without agents: a durable, typed store for conversations.
@@ -50,10 +50,10 @@ pub mod store {
 
 /// Who answers.
 pub mod models {
-    #[cfg(feature = "chat")]
-    pub use everturn_models::{Chat, ChatConfig};
     #[cfg(feature = "demo")]
     pub use everturn_models::Demo;
+    #[cfg(feature = "chat")]
+    pub use everturn_models::{Chat, ChatConfig};
 }
 
 /// What agents can do.

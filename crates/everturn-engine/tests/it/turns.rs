@@ -85,7 +85,8 @@ async fn a_turn_without_tools_is_two_syncs_and_a_call_two_more() {
         &store,
         &model,
         Extension::new("test").tool(Counting::new(Replay::Safe)),
-    ).await;
+    )
+    .await;
     let session = harness.create(spec()).await.unwrap();
     let syncs = async || store.stats().await.unwrap().syncs;
     let before = syncs().await;
