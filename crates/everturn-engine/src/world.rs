@@ -33,6 +33,11 @@ impl World {
             entropy: Arc::new(SystemEntropy),
         }
     }
+
+    /// A new owner id, to open a store with.
+    pub fn owner(&self) -> OwnerId {
+        OwnerId::new(self.clock.now(), &*self.entropy)
+    }
 }
 
 impl std::fmt::Debug for World {

@@ -176,6 +176,10 @@ impl Storage for Kept {
         self.store().await.usage(session).await
     }
 
+    async fn owner(&self) -> Option<OwnerId> {
+        self.store().await.owner().await
+    }
+
     async fn stats(&self) -> Result<Stats> {
         let now = self.store().await.stats().await?;
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
