@@ -134,8 +134,12 @@ pub(crate) fn cost(total: &Total) -> String {
     let count = |count: Option<u64>| count.map_or("?".into(), |count| count.to_string());
     let plural = if total.requests == 1 { "" } else { "s" };
     let (input, output) = (count(total.usage.input), count(total.usage.output));
+    let unknown = match total.unknown {
+        0 => String::new(),
+        unknown => format!(" (what {unknown} of them cost is unknown)"),
+    };
     format!(
-        "{} request{plural}, {input} tokens in, {output} out",
+        "{} request{plural}{unknown}, {input} tokens in, {output} out",
         total.requests
     )
 }
