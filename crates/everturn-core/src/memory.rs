@@ -182,6 +182,10 @@ impl Storage for Memory {
         self.read(session, |session| session.usage.clone())
     }
 
+    async fn owner(&self) -> Option<OwnerId> {
+        None
+    }
+
     async fn stats(&self) -> Result<Stats> {
         Ok(self.tables().stats)
     }

@@ -160,7 +160,8 @@ impl Response {
         self.parts.is_empty()
     }
 
-    /// The message to store. `mint` gives the id of each call; calls whose end was not seen are left out.
+    /// The message to store. `mint` gives the id of each call; calls that were cut are left out. In a response that
+    /// ended in calls none was cut: one without its end has broken arguments, which are kept as a JSON string.
     pub fn into_message(
         self,
         provider: &str,
@@ -169,11 +170,12 @@ impl Response {
         mut mint: impl FnMut() -> CallId,
     ) -> Assistant {
         let model = self.model.unwrap_or_else(|| model.to_owned());
+        let none_cut = self.stop == Some(Stop::Calls);
         let parts = self.parts.into_iter().filter_map(|part| match part {
             Building::Text(text) => Some(Part::Text(text)),
             Building::Thinking(text) => Some(Part::Thinking(text)),
             Building::Opaque(item) => Some(Part::Opaque(item)),
-            Building::Call(draft) if draft.whole => Some(Part::Call(draft.into_call(mint()))),
+            Building::Call(draft) if draft.whole || none_cut => Some(Part::Call(draft.into_call(mint()))),
             Building::Call(_) => None,
         });
         Assistant {

@@ -93,6 +93,9 @@ port! {
     /// A session's ledger, oldest first.
     async fn usage(&self, session: SessionId) -> Result<Vec<UsageRow>>;
 
+    /// Whom this store was opened for: the owner that its claims should name. None where any owner is as good.
+    async fn owner(&self) -> Option<OwnerId>;
+
     /// What the store has counted since it was opened.
     async fn stats(&self) -> Result<Stats>;
 }

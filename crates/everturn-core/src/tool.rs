@@ -267,6 +267,8 @@ impl AnyTool {
         let mut schema = schemars::schema_for!(T::Arguments);
         schema.remove("$schema");
         schema.remove("title");
+        // The documentation of the type is for Rust; the tool has a description of its own.
+        schema.remove("description");
         let spec = ToolSpec {
             name: T::NAME.into(),
             description: tool.description().into(),

@@ -40,7 +40,7 @@ pub use submission::{Answer, Submission};
 /// use everturn_core::{memory::Memory, storage::Store};
 /// use everturn_engine::{Harness, Models, SessionSpec};
 ///
-/// let harness = Harness::builder(Store::new(Memory::new())).models(Models::new()).open()?;
+/// let harness = Harness::builder(Store::new(Memory::new())).models(Models::new()).open().await?;
 /// let session = harness.create(SessionSpec::default()).await?;
 /// assert_eq!(session.root().id().0, 1);
 /// # Ok(()) }
@@ -78,7 +78,11 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { flush_ms: 25, steps_max: 50, grace_ms: 2_000 }
+        Self {
+            flush_ms: 25,
+            steps_max: 50,
+            grace_ms: 2_000,
+        }
     }
 }
 
@@ -104,17 +108,18 @@ pub struct SessionSpec {
 /// Puts a harness together.
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> everturn_core::Result<()> {
 /// use everturn_core::{memory::Memory, storage::Store};
 /// use everturn_engine::{Harness, Models, Settings};
 ///
 /// let settings = Settings { steps_max: 5, ..Settings::default() };
-/// let harness = Harness::builder(Store::new(Memory::new())).models(Models::new()).settings(settings).open();
-/// assert!(harness.is_ok());
+/// let harness = Harness::builder(Store::new(Memory::new())).models(Models::new()).settings(settings);
+/// let harness = harness.open().await?;
+/// # Ok(()) }
 /// ```
 pub struct Builder {
     store: Store,
     world: World,
-    owner: Option<everturn_core::id::OwnerId>,
     models: Models,
     registry: Registry,
     policy: Policy,
@@ -128,7 +133,6 @@ impl Harness {
         Builder {
             store,
             world: World::system(),
-            owner: None,
             models: Models::new(),
             registry: Registry::default(),
             policy: Policy::default(),
@@ -143,8 +147,18 @@ impl Harness {
     /// Errors: `Invalid` when the agent's directory cannot be used; what storage says.
     pub async fn create(&self, spec: SessionSpec) -> Result<LiveSession> {
         (self.0.env)(&spec.agent)?;
-        let SessionSpec { request, title, labels, agent } = spec;
-        let new = NewSession { request, title, labels, parent: None };
+        let SessionSpec {
+            request,
+            title,
+            labels,
+            agent,
+        } = spec;
+        let new = NewSession {
+            request,
+            title,
+            labels,
+            parent: None,
+        };
         let session = crate::Session::create_and(&self.0.opener, new, |stage| agent.stage(stage)).await?;
         Ok(LiveSession::new(session, self.0.clone()))
     }
@@ -176,7 +190,10 @@ impl Harness {
 impl Shared {
     /// What is installed now; the snapshot stays as it is.
     pub(crate) fn registry(&self) -> Arc<Registry> {
-        self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.registry
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -217,13 +234,6 @@ impl Builder {
         self
     }
 
-    /// Who owns the sessions that are opened; a store on disk wants the owner that it was opened with.
-    #[must_use]
-    pub fn owner(mut self, owner: everturn_core::id::OwnerId) -> Self {
-        self.owner = Some(owner);
-        self
-    }
-
     /// What the host sets.
     #[must_use]
     pub fn settings(mut self, settings: Settings) -> Self {
@@ -234,21 +244,39 @@ impl Builder {
     /// The harness.
     ///
     /// Errors: `Invalid` when the settings contradict themselves.
-    pub fn open(self) -> Result<Harness> {
-        let Self { store, world, owner, models, registry, policy, env, settings } = self;
+    pub async fn open(self) -> Result<Harness> {
+        let Self {
+            store,
+            world,
+            models,
+            registry,
+            policy,
+            env,
+            settings,
+        } = self;
         if settings.steps_max == 0 {
-            return Err(Error::invalid("open a harness: steps_max is 0, a turn takes at least one step"));
+            return Err(Error::invalid(
+                "open a harness: steps_max is 0, a turn takes at least one step",
+            ));
         }
-        let mut opener = Opener::new(store, world);
-        opener.owner = owner.unwrap_or(opener.owner);
+        let opener = Opener::new(store, world).await;
         let registry = RwLock::new(Arc::new(registry));
-        Ok(Harness(Arc::new(Shared { opener, models, policy, env, settings, registry })))
+        Ok(Harness(Arc::new(Shared {
+            opener,
+            models,
+            policy,
+            env,
+            settings,
+            registry,
+        })))
     }
 }
 
 impl std::fmt::Debug for Harness {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Harness").field("registry", &self.0.registry()).finish_non_exhaustive()
+        f.debug_struct("Harness")
+            .field("registry", &self.0.registry())
+            .finish_non_exhaustive()
     }
 }
 

@@ -13,7 +13,10 @@ use everturn_core::{
     Error, Result,
     conversation::Conversation,
     id::{ConversationId, Epoch, OwnerId, Seq, SessionId},
-    storage::{Batch, Claim, Create, Created, Due, Durability, Lease, NewSession, Store, SubmissionFilter, SubmissionQuery, TaskQuery, Write},
+    storage::{
+        Batch, Claim, Create, Created, Due, Durability, Lease, NewSession, Store, SubmissionFilter,
+        SubmissionQuery, TaskQuery, Write,
+    },
 };
 use futures_util::FutureExt;
 use tokio::sync::watch;
@@ -22,7 +25,6 @@ use crate::World;
 use line::Line;
 use state::State;
 pub use transaction::Transaction;
-pub(crate) use state::Live;
 
 /// An open session: the right to commit to it, and a cheap handle. Cloning it shares it.
 ///
@@ -33,7 +35,7 @@ pub(crate) use state::Live;
 /// use everturn_core::{entry::Entry, id::ConversationId, memory::Memory, storage::{NewSession, Store}};
 /// use everturn_engine::{Opener, Session, World};
 ///
-/// let opener = Opener::new(Store::new(Memory::new()), World::system());
+/// let opener = Opener::new(Store::new(Memory::new()), World::system()).await;
 /// let session = Session::create(&opener, NewSession::default()).await?;
 /// let mut tx = session.begin().await?;
 /// tx.append(ConversationId::ROOT, Entry::new("app.note").data("hello"))?;
@@ -59,12 +61,14 @@ pub(crate) struct Inner {
 /// What opens sessions: a store, a world, and who owns what it opens.
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// use everturn_core::{memory::Memory, storage::Store};
 /// use everturn_engine::{Opener, World};
 ///
-/// let opener = Opener::new(Store::new(Memory::new()), World::system());
+/// let opener = Opener::new(Store::new(Memory::new()), World::system()).await;
 /// let same = opener.clone();
 /// assert_eq!(opener.owner, same.owner);
+/// # }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Opener {
@@ -72,20 +76,25 @@ pub struct Opener {
     pub store: Store,
     /// Time and randomness.
     pub world: World,
-    /// Who owns the sessions that are opened; a SQLite store wants the owner that it was opened with.
+    /// Who owns the sessions that are opened.
     pub owner: OwnerId,
 }
 
 impl Opener {
-    /// An opener with a new owner id.
-    pub fn new(store: Store, world: World) -> Self {
-        let owner = OwnerId::new(world.clock.now(), &*world.entropy);
+    /// An opener for the owner that the store was opened for, or for a new one where any owner is as good.
+    pub async fn new(store: Store, world: World) -> Self {
+        let owner = store.owner().await.unwrap_or_else(|| world.owner());
         Self { store, world, owner }
     }
 
     fn claim(&self, session: SessionId) -> Claim {
         let now = self.world.clock.now();
-        Claim { session, owner: self.owner, now, until: now + lease::TERM }
+        Claim {
+            session,
+            owner: self.owner,
+            now,
+            until: now + lease::TERM,
+        }
     }
 }
 
@@ -106,7 +115,10 @@ impl Session {
     ) -> Result<Self> {
         let claim = opener.claim(SessionId::new(opener.world.clock.now(), &*opener.world.entropy));
         let root = Conversation::new(ConversationId::ROOT, None, claim.now);
-        let mut staged = Stage { minted: ConversationId::ROOT.0, writes: vec![Write::Conversation(root)] };
+        let mut staged = Stage {
+            minted: ConversationId::ROOT.0,
+            writes: vec![Write::Conversation(root)],
+        };
         stage(&mut staged)?;
         let first = Batch {
             session: claim.session,
@@ -119,7 +131,15 @@ impl Session {
             due: Due::None,
             writes: staged.writes,
         };
-        match opener.store.create(Create { new, first, until: claim.until }).await? {
+        match opener
+            .store
+            .create(Create {
+                new,
+                first,
+                until: claim.until,
+            })
+            .await?
+        {
             Created::New(lease) => Self::start(opener, lease).await,
             Created::Existing(id) => Self::open(opener, id).await,
         }
@@ -135,14 +155,30 @@ impl Session {
 
     async fn start(opener: &Opener, lease: Lease) -> Result<Self> {
         let session = lease.session;
-        let tasks = opener.store.tasks(TaskQuery { session, live: true, ids: None, owner: None }).await?;
-        let submissions =
-            opener.store.submissions(SubmissionQuery { session, only: SubmissionFilter::Live }).await?;
+        let tasks = opener
+            .store
+            .tasks(TaskQuery {
+                session,
+                live: true,
+                ids: None,
+                owner: None,
+            })
+            .await?;
+        let submissions = opener
+            .store
+            .submissions(SubmissionQuery {
+                session,
+                only: SubmissionFilter::Live,
+            })
+            .await?;
         let inner = Arc::new(Inner {
             id: session,
             epoch: lease.epoch,
             opener: opener.clone(),
-            line: Arc::new(tokio::sync::Mutex::new(Line { head: lease.head, minted: lease.minted })),
+            line: Arc::new(tokio::sync::Mutex::new(Line {
+                head: lease.head,
+                minted: lease.minted,
+            })),
             state: std::sync::Mutex::new(State::new(tasks, submissions)),
             head: watch::Sender::new(lease.head),
         });
@@ -158,6 +194,11 @@ impl Session {
     /// How often it was claimed, this time included.
     pub fn epoch(&self) -> Epoch {
         self.0.epoch
+    }
+
+    /// Who owns it.
+    pub fn owner(&self) -> OwnerId {
+        self.0.opener.owner
     }
 
     /// The last commit.
@@ -181,7 +222,9 @@ impl Session {
         let line = self.0.line.lock().await;
         self.0.shut(Error::closed("its owner closed it"));
         drop(line);
-        let Inner { id, epoch, opener, .. } = &*self.0;
+        let Inner {
+            id, epoch, opener, ..
+        } = &*self.0;
         opener.store.release(*id, opener.owner, *epoch).await
     }
 }
@@ -194,7 +237,9 @@ pub(crate) struct Stage {
 
 impl Inner {
     pub(crate) fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.state
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
@@ -227,6 +272,9 @@ impl Drop for Inner {
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("id", &self.0.id).field("epoch", &self.0.epoch).finish()
+        f.debug_struct("Session")
+            .field("id", &self.0.id)
+            .field("epoch", &self.0.epoch)
+            .finish()
     }
 }

@@ -1,1 +1,10 @@
-//! everturn-testkit
+//! What tests of Everturn share: the suites that every implementation of a port runs, and a scripted model.
+//!
+//! A promise of a port is a plain async function here, written once and listed once. A new backend gets them all from
+//! one line: [`store_suite!`].
+
+mod block_on;
+pub mod scripted;
+pub mod store;
+
+pub use block_on::block_on;

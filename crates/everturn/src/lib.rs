@@ -1,1 +1,64 @@
-//! everturn
+//! A durable agent harness: sessions that survive whatever ends the process.
+//!
+//! This crate is the one dependency to name: it re-exports the others by concept and has no code of its own.
+//!
+//! | to | see |
+//! | --- | --- |
+//! | run agents | [`Harness`], [`LiveSession`], [`Submission`], [`Event`] |
+//! | keep typed state beside a conversation | [`Document`], [`Transaction`] |
+//! | keep conversations without agents | [`kernel`] |
+//! | choose a store | [`store`] |
+//! | choose a model | [`models`], [`model`] |
+//! | write tools | [`tool`], [`tools`] |
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> everturn::Result<()> {
+//! use everturn::{Agent, Harness, Input, Models, SessionSpec, SystemClock, World, models::Demo, store};
+//! use std::{sync::Arc, time::Duration};
+//!
+//! let models = Models::new().provider("demo", Demo::new(Arc::new(SystemClock), Duration::ZERO));
+//! let store = store::open("memory:", store::Options::new(World::system().owner())).await?;
+//! let harness = Harness::builder(store).models(models).open().await?;
+//! let agent = Agent { model: Some("demo".parse()?), ..Agent::default() };
+//! let session = harness.create(SessionSpec { agent, ..SessionSpec::default() }).await?;
+//! let asked = session.current().await?.submit(Input::text("hello")).await?;
+//! assert!(asked.answer().await?.is_answered());
+//! # Ok(()) }
+//! ```
+
+pub use everturn_core::{
+    BoxFuture, CancelToken, Error, ErrorKind, Result, clock, context, conversation, document,
+    document::Document, entry, env, id, json, message, model, policy, storage, submission, task, tool, usage,
+};
+pub use everturn_engine::{
+    Agent, AgentChange, Answer, ConversationHandle, Current, Cursor, Event, EventKind, Events, Extension,
+    Harness, Input, LiveSession, Models, Registry, SessionSpec, Settings, Submission, SystemClock,
+    SystemEntropy, Transaction, TurnEnd, TurnRecord, TurnView, WhenBusy, World,
+};
+
+/// Sessions without agents: a durable, typed store for conversations.
+pub mod kernel {
+    pub use everturn_core::memory::Memory;
+    pub use everturn_engine::{Opener, Session, Transaction};
+}
+
+/// Where sessions are kept.
+pub mod store {
+    pub use everturn_core::storage::Store;
+    #[cfg(feature = "sqlite")]
+    pub use everturn_store::*;
+}
+
+/// Who answers.
+pub mod models {
+    #[cfg(feature = "demo")]
+    pub use everturn_models::Demo;
+    #[cfg(feature = "chat")]
+    pub use everturn_models::{Chat, ChatConfig};
+}
+
+/// What agents can do.
+#[cfg(feature = "coding")]
+pub mod tools {
+    pub use everturn_tools::*;
+}

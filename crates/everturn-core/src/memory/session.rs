@@ -113,11 +113,12 @@ impl Session {
         Ok(Committed::Stored)
     }
 
-    /// What never changes may not be written twice.
+    /// What never changes may not be written twice, and a request id belongs to one submission.
     fn check(&self, write: &Write) -> Result<()> {
         let is_there = match write {
             Write::Entry(entry) => self.entries.contains_key(&(entry.conversation, entry.id)),
             Write::Conversation(conversation) => self.conversations.contains_key(&conversation.id),
+            Write::Submission(submission) => self.is_taken(submission),
             _ => false,
         };
         if is_there {
@@ -127,6 +128,13 @@ impl Session {
             )));
         }
         Ok(())
+    }
+
+    fn is_taken(&self, submission: &SubmissionRecord) -> bool {
+        let request = submission.request.clone();
+        let key = request.map(|request| (submission.conversation, request));
+        key.and_then(|key| self.requests.get(&key))
+            .is_some_and(|holder| *holder != submission.id)
     }
 
     fn write(&mut self, seq: Seq, write: Write) {

@@ -21,7 +21,14 @@ use crate::session::Stage;
 /// assert!(agent.directory.is_none());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Document, Serialize, Deserialize)]
-#[document(kind = "et.agent", version = 1, scope = "conversation", history = "rewindable", fork = "as_of", crate = "everturn_core")]
+#[document(
+    kind = "et.agent",
+    version = 1,
+    scope = "conversation",
+    history = "rewindable",
+    fork = "as_of",
+    crate = "everturn_core"
+)]
 pub struct Agent {
     /// The model; a turn without one ends `no_model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,8 +52,13 @@ impl Agent {
             history: Self::HISTORY,
             fork: Self::FORK,
         };
-        let revision = Revision::Base { version: Self::VERSION, value: RawJson::of(self)? };
-        stage.writes.push(Write::Document(DocumentWrite { record, revision }));
+        let revision = Revision::Base {
+            version: Self::VERSION,
+            value: RawJson::of(self)?,
+        };
+        stage
+            .writes
+            .push(Write::Document(DocumentWrite { record, revision }));
         Ok(())
     }
 }

@@ -30,14 +30,20 @@ pub(super) async fn end(shared: &Shared, tx: &mut Transaction, mut turn: Turn, e
         total: turn.state.total,
     };
     let entry = turn.append(tx, Entry::of(&record)?)?;
-    turn.task.end(task_outcome(&outcome, RawJson::of(&entry)?), tx.time());
+    turn.task
+        .end(task_outcome(&outcome, RawJson::of(&entry)?), tx.time());
     if let Some(submission) = tx.submission(turn.submission()) {
-        let place = Some(Place { turn: id, entry: turn.input.first });
+        let place = Some(Place {
+            turn: id,
+            entry: turn.input.first,
+        });
         settle(tx, &submission, submission_end(&outcome), place);
     }
     tx.put_task(turn.task);
     match outcome {
-        TurnEnd::Failed { kind, .. } => give_back(tx, conversation, &format!("the turn before it failed: {kind}")),
+        TurnEnd::Failed { kind, .. } => {
+            give_back(tx, conversation, &format!("the turn before it failed: {kind}"));
+        }
         _ => return Box::pin(admit_queued(shared, tx, conversation)).await,
     }
     Ok(())
@@ -45,42 +51,77 @@ pub(super) async fn end(shared: &Shared, tx: &mut Transaction, mut turn: Turn, e
 
 /// Stages the end of a submission.
 pub(super) fn settle(tx: &mut Transaction, submission: &SubmissionRecord, end: End, place: Option<Place>) {
-    tx.put_submission(SubmissionRecord { state: SubmissionState::Settled { end, place }, ..submission.clone() });
+    tx.put_submission(SubmissionRecord {
+        state: SubmissionState::Settled { end, place },
+        ..submission.clone()
+    });
 }
 
 /// Places the oldest queued input of a conversation, if there is one.
 async fn admit_queued(shared: &Shared, tx: &mut Transaction, conversation: ConversationId) -> Result<()> {
-    let Some(next) = tx.queued(conversation).into_iter().next() else { return Ok(()) };
-    let SubmissionState::Queued { parts } = next.state.clone() else { return Ok(()) };
+    let Some(next) = tx.queued(conversation).into_iter().next() else {
+        return Ok(());
+    };
+    let SubmissionState::Queued { parts } = next.state.clone() else {
+        return Ok(());
+    };
     admit(shared, tx, (*next).clone(), parts).await
 }
 
 fn give_back(tx: &mut Transaction, conversation: ConversationId, reason: &str) {
     for queued in tx.queued(conversation) {
-        settle(tx, &queued, End::Returned { reason: reason.into() }, None);
+        settle(
+            tx,
+            &queued,
+            End::Returned {
+                reason: reason.into(),
+            },
+            None,
+        );
     }
 }
 
 fn outcome(ending: &Ending) -> (TurnEnd, Option<everturn_core::id::EntryId>) {
     match ending {
         Ending::Answered { reply } => (TurnEnd::Answered, Some(*reply)),
-        Ending::Cancelled { reason } => (TurnEnd::Cancelled { reason: reason.clone() }, None),
+        Ending::Cancelled { reason } => (
+            TurnEnd::Cancelled {
+                reason: reason.clone(),
+            },
+            None,
+        ),
         Ending::MaxSteps { steps } => {
             let message = format!("the model asked for more after {steps} steps");
-            (TurnEnd::Failed { kind: "max_steps".into(), message }, None)
+            (
+                TurnEnd::Failed {
+                    kind: "max_steps".into(),
+                    message,
+                },
+                None,
+            )
         }
-        Ending::Failed(reason) => {
-            (TurnEnd::Failed { kind: reason.kind.clone(), message: reason.message.clone() }, None)
-        }
+        Ending::Failed(reason) => (
+            TurnEnd::Failed {
+                kind: reason.kind.clone(),
+                message: reason.message.clone(),
+            },
+            None,
+        ),
     }
 }
 
 fn task_outcome(outcome: &TurnEnd, output: RawJson) -> TaskOutcome {
     match outcome {
         TurnEnd::Answered => TaskOutcome::Completed { output },
-        TurnEnd::Cancelled { reason } => TaskOutcome::Aborted { reason: reason.clone(), output: Some(output) },
+        TurnEnd::Cancelled { reason } => TaskOutcome::Aborted {
+            reason: reason.clone(),
+            output: Some(output),
+        },
         TurnEnd::Failed { kind, message } => TaskOutcome::Failed {
-            error: TaskFailure { kind: kind.clone(), message: message.clone() },
+            error: TaskFailure {
+                kind: kind.clone(),
+                message: message.clone(),
+            },
             output: Some(output),
         },
     }

@@ -9,7 +9,7 @@ mod tests;
 
 pub(super) use advance::{Turn, admit};
 pub(super) use partial::Partial;
-pub(super) use request::step;
+pub(super) use request::{Attempt, step};
 pub(super) use state::{Ending, Phase, Reason};
 
 /// The kind of turns as tasks.

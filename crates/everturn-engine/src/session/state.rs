@@ -28,7 +28,7 @@ pub(crate) struct State {
     /// Conversations that were read or created.
     pub(crate) conversations: HashMap<ConversationId, Arc<Conversation>>,
     /// Documents that were read or written; none where it is known that there is none.
-    pub(crate) documents: HashMap<(ScopeKey, String), Option<Arc<Committed>>>,
+    pub(crate) documents: HashMap<DocumentKey, Option<Arc<Committed>>>,
     /// Contexts at the tail of their conversations.
     pub(crate) contexts: HashMap<ConversationId, Context>,
     /// The newest settled submissions, so that who waits for one need not ask the store.
@@ -40,6 +40,17 @@ pub(crate) struct State {
 pub(crate) struct Live {
     pub(crate) tasks: BTreeMap<TaskId, Arc<TaskRecord>>,
     pub(crate) submissions: BTreeMap<SubmissionId, Arc<SubmissionRecord>>,
+}
+
+impl Live {
+    /// Whether nothing runs and nothing waits in a conversation.
+    pub(crate) fn is_idle(&self, conversation: ConversationId) -> bool {
+        self.tasks.values().all(|task| task.conversation != conversation)
+            && self
+                .submissions
+                .values()
+                .all(|one| one.conversation != conversation)
+    }
 }
 
 /// The newest settled submissions, a bounded number of them.
@@ -61,6 +72,12 @@ impl Settled {
     }
 }
 
+/// Which document: its scope and its kind.
+pub(crate) type DocumentKey = (ScopeKey, String);
+
+/// A document that a commit changes, and its new value; none when it was retired.
+pub(super) type Changed = (DocumentKey, Option<Arc<Committed>>);
+
 /// What a commit changes in memory once it is stored.
 #[derive(Default)]
 pub(crate) struct Adopted {
@@ -68,7 +85,7 @@ pub(crate) struct Adopted {
     pub(super) entries: Vec<EntryRecord>,
     pub(super) tasks: Vec<Arc<TaskRecord>>,
     pub(super) submissions: Vec<Arc<SubmissionRecord>>,
-    pub(super) documents: Vec<((ScopeKey, String), Option<Arc<Committed>>)>,
+    pub(super) documents: Vec<Changed>,
 }
 
 impl Adopted {
@@ -77,7 +94,9 @@ impl Adopted {
         let mut adopted = Self::default();
         for write in writes {
             match write {
-                Write::Conversation(conversation) => adopted.conversations.push(Arc::new(conversation.clone())),
+                Write::Conversation(conversation) => {
+                    adopted.conversations.push(Arc::new(conversation.clone()));
+                }
                 Write::Entry(entry) => adopted.entries.push(entry.clone()),
                 Write::Task(task) => adopted.tasks.push(Arc::new(task.clone())),
                 Write::Submission(submission) => adopted.submissions.push(Arc::new(submission.clone())),
@@ -92,7 +111,10 @@ impl State {
     pub(super) fn new(tasks: Vec<TaskRecord>, submissions: Vec<SubmissionRecord>) -> Self {
         let live = Live {
             tasks: tasks.into_iter().map(|task| (task.id, Arc::new(task))).collect(),
-            submissions: submissions.into_iter().map(|one| (one.id, Arc::new(one))).collect(),
+            submissions: submissions
+                .into_iter()
+                .map(|one| (one.id, Arc::new(one)))
+                .collect(),
         };
         Self {
             shut: None,
@@ -131,7 +153,9 @@ impl State {
 
     /// Keeps the cached context of the entry's conversation at its tail, or lets it go.
     fn adopt_entry(&mut self, entry: &EntryRecord) {
-        let Some(context) = self.contexts.get_mut(&entry.conversation) else { return };
+        let Some(context) = self.contexts.get_mut(&entry.conversation) else {
+            return;
+        };
         if !context.push(entry) {
             self.contexts.remove(&entry.conversation);
         }

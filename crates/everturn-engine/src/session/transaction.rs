@@ -18,7 +18,12 @@ use everturn_core::{
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
 
-use super::{Session, document::{Committed, Slot}, line::{self, Line}, state::Adopted};
+use super::{
+    Session,
+    document::{Committed, Slot},
+    line::{self, Line},
+    state::{Adopted, Changed},
+};
 use fork::Fork;
 
 /// A change of a session, as a value: put together in memory, stored by [`commit`](Self::commit), rolled back when it
@@ -31,7 +36,7 @@ use fork::Fork;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> everturn_core::Result<()> {
 /// # use everturn_core::{conversation::Ownership, entry::Entry, memory::Memory, storage::{NewSession, Store}};
 /// # use everturn_engine::{Opener, Session, World};
-/// # let opener = Opener::new(Store::new(Memory::new()), World::system());
+/// # let opener = Opener::new(Store::new(Memory::new()), World::system()).await;
 /// # let session = Session::create(&opener, NewSession::default()).await?;
 /// let mut tx = session.begin().await?;
 /// let chat = tx.create_conversation(Ownership::Ownerless);
@@ -86,7 +91,11 @@ impl Transaction {
     /// Creates a conversation that inherits nothing.
     pub fn create_conversation(&mut self, ownership: Ownership) -> ConversationId {
         let id = ConversationId(self.mint());
-        self.writes.push(Write::Conversation(Conversation::new(id, ownership.task(), self.time)));
+        self.writes.push(Write::Conversation(Conversation::new(
+            id,
+            ownership.task(),
+            self.time,
+        )));
         id
     }
 
@@ -108,7 +117,14 @@ impl Transaction {
         check::entry(&entry)?;
         let id = EntryId(self.mint());
         let (seq, time) = (self.line.head.next(), self.time);
-        self.writes.push(Write::Entry(EntryRecord { id, conversation, seq, time, task, entry }));
+        self.writes.push(Write::Entry(EntryRecord {
+            id,
+            conversation,
+            seq,
+            time,
+            task,
+            entry,
+        }));
         Ok(id)
     }
 
@@ -138,7 +154,10 @@ impl Transaction {
     pub async fn snapshot<T: Document>(&mut self, scope: T::Scope) -> Result<Option<T>> {
         let (key, kind) = (scope.key(), T::KIND);
         if let Some(slot) = self.slots.iter().find(|slot| slot.is(key, kind)) {
-            return slot.value()?.map(|(version, value)| document::decode(value, version)).transpose();
+            return slot
+                .value()?
+                .map(|(version, value)| document::decode(value, version))
+                .transpose();
         }
         match self.before(key, kind).await? {
             Some(before) => document::decode(before.value.clone(), before.version).map(Some),
@@ -148,12 +167,17 @@ impl Transaction {
 
     /// Changes a document by operations that the caller knows, without a comparison. A document that is not there
     /// begins as `null`.
-    pub(crate) async fn apply<T: Document>(&mut self, scope: T::Scope, operations: Vec<Operation>) -> Result<()> {
+    pub(crate) async fn apply<T: Document>(
+        &mut self,
+        scope: T::Scope,
+        operations: Vec<Operation>,
+    ) -> Result<()> {
         let key = scope.key();
         let before = self.before(key, T::KIND).await?;
         let record = self.record_of::<T>(key, before.as_deref());
         self.slots.retain(|slot| !slot.is(key, T::KIND));
-        self.slots.push(Slot::raw(record, T::VERSION, before, operations)?);
+        self.slots
+            .push(Slot::raw(record, T::VERSION, before, operations)?);
         Ok(())
     }
 
@@ -166,7 +190,10 @@ impl Transaction {
             return Err(everturn_core::Error::not_found(message));
         }
         self.doc::<T>(scope).await?;
-        self.slots.iter_mut().filter(|slot| slot.is(scope.key(), T::KIND)).for_each(Slot::retire);
+        self.slots
+            .iter_mut()
+            .filter(|slot| slot.is(scope.key(), T::KIND))
+            .for_each(Slot::retire);
         Ok(())
     }
 
@@ -218,7 +245,8 @@ impl Transaction {
 
     /// Creates a task, or replaces its state.
     pub(crate) fn put_task(&mut self, task: TaskRecord) {
-        self.writes.retain(|write| !matches!(write, Write::Task(staged) if staged.id == task.id));
+        self.writes
+            .retain(|write| !matches!(write, Write::Task(staged) if staged.id == task.id));
         self.writes.push(Write::Task(task));
     }
 
@@ -233,7 +261,8 @@ impl Transaction {
 
     /// Creates a submission, or replaces its state.
     pub(crate) fn put_submission(&mut self, submission: SubmissionRecord) {
-        self.writes.retain(|write| !matches!(write, Write::Submission(staged) if staged.id == submission.id));
+        self.writes
+            .retain(|write| !matches!(write, Write::Submission(staged) if staged.id == submission.id));
         self.writes.push(Write::Submission(submission));
     }
 
@@ -258,7 +287,10 @@ impl Transaction {
             return Ok(self.line.head);
         }
         self.check().await?;
-        let adopted = Adopted { documents, ..Adopted::of(&self.writes) };
+        let adopted = Adopted {
+            documents,
+            ..Adopted::of(&self.writes)
+        };
         let session = self.session;
         let batch = Batch {
             session: session.id(),
@@ -274,8 +306,7 @@ impl Transaction {
         line::commit(session, self.line, batch, adopted).await
     }
 
-    #[expect(clippy::type_complexity, reason = "the pairs are those of the map they go into")]
-    fn settle_documents(&mut self) -> Result<Vec<((ScopeKey, String), Option<Arc<Committed>>)>> {
+    fn settle_documents(&mut self) -> Result<Vec<Changed>> {
         let mut documents = Vec::new();
         for slot in self.slots.drain(..) {
             let key = (slot.record.scope, slot.record.kind.clone());
@@ -290,10 +321,20 @@ impl Transaction {
 
 /// When the session wants to run next: now, if a task that can go on is live after these writes.
 fn due(session: &Session, writes: &[Write]) -> Due {
-    let staged = |id: TaskId| writes.iter().any(|write| matches!(write, Write::Task(task) if task.id == id));
+    let staged = |id: TaskId| {
+        writes
+            .iter()
+            .any(|write| matches!(write, Write::Task(task) if task.id == id))
+    };
     let is_ready = |task: &TaskRecord| matches!(task.state, TaskState::Ready { .. });
     let live = session.0.state();
-    let kept = live.live.tasks.values().any(|task| is_ready(task) && !staged(task.id));
-    let moved = writes.iter().any(|write| matches!(write, Write::Task(task) if is_ready(task)));
+    let kept = live
+        .live
+        .tasks
+        .values()
+        .any(|task| is_ready(task) && !staged(task.id));
+    let moved = writes
+        .iter()
+        .any(|write| matches!(write, Write::Task(task) if is_ready(task)));
     if kept || moved { Due::Now } else { Due::None }
 }

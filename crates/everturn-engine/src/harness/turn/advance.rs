@@ -21,6 +21,7 @@ use crate::{
 };
 
 /// A turn inside a transaction.
+#[derive(Clone)]
 pub(crate) struct Turn {
     pub(crate) task: TaskRecord,
     pub(crate) input: TurnInput,
@@ -39,9 +40,15 @@ pub(crate) async fn admit(
     let id = TaskId(tx.mint());
     let entry = Entry::new(kind::USER).message(Message::User(User { parts }));
     let first = tx.append_for(Some(id), conversation, entry)?;
-    let input = TurnInput { submission: submission.id, first };
+    let input = TurnInput {
+        submission: submission.id,
+        first,
+    };
     tx.put_submission(SubmissionRecord {
-        state: SubmissionState::Placed(Place { turn: id, entry: first }),
+        state: SubmissionState::Placed(Place {
+            turn: id,
+            entry: first,
+        }),
         ..submission
     });
     let state = TurnState {
@@ -61,7 +68,9 @@ pub(crate) async fn admit(
         kind: KIND.into(),
         version: VERSION,
         input: RawJson::of(&input)?,
-        state: TaskState::Ready { checkpoint: RawJson::of(&state)? },
+        state: TaskState::Ready {
+            checkpoint: RawJson::of(&state)?,
+        },
         abort: None,
         started: tx.time(),
         ended: None,
@@ -72,7 +81,9 @@ pub(crate) async fn admit(
 impl Turn {
     /// A live turn as it stands in a transaction; none where there is no such turn.
     pub(crate) fn load(shared: &Shared, tx: &Transaction, id: TaskId) -> Result<Option<Self>> {
-        let Some(task) = tx.task(id).filter(|task| task.is_live() && task.kind == KIND) else { return Ok(None) };
+        let Some(task) = tx.task(id).filter(|task| task.is_live() && task.kind == KIND) else {
+            return Ok(None);
+        };
         let checkpoint = match &task.state {
             TaskState::Ready { checkpoint } | TaskState::Waiting { checkpoint, .. } => checkpoint,
             _ => return Ok(None),
@@ -84,7 +95,11 @@ impl Turn {
         }
         state.cancelled = task.abort.clone();
         state.steps_max = shared.settings.steps_max;
-        Ok(Some(Self { input: task.input.read()?, task: (*task).clone(), state }))
+        Ok(Some(Self {
+            input: task.input.read()?,
+            task: (*task).clone(),
+            state,
+        }))
     }
 
     /// The conversation it works for.
@@ -105,7 +120,9 @@ impl Turn {
                 Next::Prepare => self.prepare(shared, tx).await?,
                 Next::Request => return self.store(tx, Vec::new()),
                 Next::Wait => {
-                    let Phase::Calling { calls } = &self.state.phase else { return self.store(tx, Vec::new()) };
+                    let Phase::Calling { calls } = &self.state.phase else {
+                        return self.store(tx, Vec::new());
+                    };
                     let on = calls.clone();
                     return self.store(tx, on);
                 }
@@ -116,7 +133,10 @@ impl Turn {
 
     /// Resolves the agent once, and pins model, options and cutoff.
     async fn prepare(&mut self, shared: &Shared, tx: &mut Transaction) -> Result<()> {
-        let agent = tx.snapshot::<Agent>(self.conversation()).await?.unwrap_or_default();
+        let agent = tx
+            .snapshot::<Agent>(self.conversation())
+            .await?
+            .unwrap_or_default();
         let model = match agent.model {
             Some(model) => model,
             None => return self.fail("no_model", crate::harness::agent::no_model().to_string()),
@@ -127,8 +147,12 @@ impl Turn {
         self.state.step += 1;
         self.state.attempt = 1;
         let epoch = tx.session().epoch();
-        self.state.phase =
-            Phase::Pinned(Pinned { model, thinking: agent.thinking, cutoff: self.state.last, epoch });
+        self.state.phase = Phase::Pinned(Pinned {
+            model,
+            thinking: agent.thinking,
+            cutoff: self.state.last,
+            epoch,
+        });
         Ok(())
     }
 

@@ -9,7 +9,12 @@ use serde::{Deserialize, Serialize};
 
 /// The partial response of a conversation; empty while none streams.
 #[derive(Clone, Debug, Default, PartialEq, Document, Serialize, Deserialize)]
-#[document(kind = "et.partial", version = 1, scope = "conversation", crate = "everturn_core")]
+#[document(
+    kind = "et.partial",
+    version = 1,
+    scope = "conversation",
+    crate = "everturn_core"
+)]
 pub(crate) struct Partial {
     /// The turn that requested it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,7 +64,10 @@ impl Partial {
         let mut operations = Vec::new();
         let mut append = |path: Path, before: &str, after: &str| {
             if after.len() > before.len() {
-                operations.push(Operation::Append { path, text: after[before.len()..].into() });
+                operations.push(Operation::Append {
+                    path,
+                    text: after[before.len()..].into(),
+                });
             }
         };
         append(Path::from(["text"]), &self.text, &later.text);
@@ -75,19 +83,29 @@ impl Partial {
     }
 
     fn more_calls(&self, calls: &[PartialCall]) -> Operation {
-        let insert = calls.iter().map(|call| {
-            serde_json::to_value(call).expect("a call of two strings has a JSON form")
-        });
+        let insert = calls
+            .iter()
+            .map(|call| serde_json::to_value(call).expect("a call of two strings has a JSON form"));
         let insert: Vec<Value> = insert.collect();
         let path = Path::from(["calls"]);
         match self.calls.len() {
-            0 => Operation::Set { path, value: insert.into() },
-            at => Operation::Splice { path, at, remove: 0, insert },
+            0 => Operation::Set {
+                path,
+                value: insert.into(),
+            },
+            at => Operation::Splice {
+                path,
+                at,
+                remove: 0,
+                insert,
+            },
         }
     }
 
     /// The operation that makes this the whole value.
     pub(super) fn whole(&self) -> Operation {
-        Operation::Replace { value: serde_json::to_value(self).expect("strings and numbers have a JSON form") }
+        Operation::Replace {
+            value: serde_json::to_value(self).expect("strings and numbers have a JSON form"),
+        }
     }
 }

@@ -81,7 +81,10 @@ pub(crate) struct Reason {
 
 impl Reason {
     pub(crate) fn new(kind: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { kind: kind.into(), message: message.into() }
+        Self {
+            kind: kind.into(),
+            message: message.into(),
+        }
     }
 
     pub(crate) fn fault(class: FaultClass, message: impl Into<String>) -> Self {
@@ -118,9 +121,9 @@ pub(crate) fn next(state: &TurnState) -> Next {
         Phase::Responded { stop, reply } => responded(*stop, *reply),
         Phase::Calling { .. } if state.open > 0 => Next::Wait,
         // An answer that is there is kept; everything else yields to a cancellation.
-        _ if state.cancelled.is_some() => {
-            Next::End(Ending::Cancelled { reason: state.cancelled.clone().unwrap_or_default() })
-        }
+        _ if state.cancelled.is_some() => Next::End(Ending::Cancelled {
+            reason: state.cancelled.clone().unwrap_or_default(),
+        }),
         Phase::Pinned(_) => Next::Request,
         Phase::Asked | Phase::Calling { .. } if state.step >= state.steps_max => {
             Next::End(Ending::MaxSteps { steps: state.step })
@@ -136,7 +139,8 @@ fn responded(stop: Stop, reply: EntryId) -> Next {
         Stop::Length => failed("length", "the answer was cut at the model's output limit"),
         Stop::Refused => failed("refused", "the model refused to answer"),
         Stop::Filtered => failed("filtered", "the provider filtered the answer"),
-        // A paused model goes on when the turn is sent back; a response that promises calls and holds none does too.
-        Stop::Paused | Stop::Calls => Next::Prepare,
+        Stop::Calls => failed("malformed", "the model asked for calls and named none"),
+        // A paused model goes on when the turn is sent back.
+        Stop::Paused => Next::Prepare,
     }
 }

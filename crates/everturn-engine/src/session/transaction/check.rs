@@ -18,7 +18,9 @@ const ENTRY_MAX: usize = 1 << 20;
 pub(super) fn entry(entry: &Entry) -> Result<()> {
     if entry.kind.is_empty() || entry.kind.len() > NAME_MAX {
         let found = entry.kind.len();
-        return Err(Error::too_large(format!("append an entry: its kind has {found} bytes, 1 to {NAME_MAX} are allowed")));
+        return Err(Error::too_large(format!(
+            "append an entry: its kind has {found} bytes, 1 to {NAME_MAX} are allowed"
+        )));
     }
     let weight = weight(entry);
     if weight > ENTRY_MAX {
@@ -34,7 +36,12 @@ pub(super) fn entry(entry: &Entry) -> Result<()> {
 fn weight(entry: &Entry) -> usize {
     let data = entry.data.as_ref().map_or(0, |data| data.get().len());
     let edited = entry.edits.iter().flat_map(|edit| edit.messages.iter().flatten());
-    data + entry.messages.iter().chain(edited).map(|message| message.weight()).sum::<usize>()
+    data + entry
+        .messages
+        .iter()
+        .chain(edited)
+        .map(|message| message.weight())
+        .sum::<usize>()
 }
 
 impl Transaction {
@@ -48,7 +55,8 @@ impl Transaction {
                         && self.task(owner).is_none_or(|owner| !owner.is_live())
                     {
                         let id = conversation.id;
-                        let message = format!("create conversation {id}: task {owner}, its owner, is not live");
+                        let message =
+                            format!("create conversation {id}: task {owner}, its owner, is not live");
                         return Err(Error::invalid(message));
                     }
                 }
@@ -61,7 +69,9 @@ impl Transaction {
     async fn check_entry(&self, entry: &EntryRecord) -> Result<()> {
         let invalid = |what: &str| {
             let (id, conversation, kind) = (entry.id, entry.conversation, &entry.kind);
-            Error::invalid(format!("append entry {id} ({kind}) to conversation {conversation}: {what}"))
+            Error::invalid(format!(
+                "append entry {id} ({kind}) to conversation {conversation}: {what}"
+            ))
         };
         if self.staged_conversation(entry.conversation).is_none() {
             let found = self.session.conversation(entry.conversation).await;
@@ -70,7 +80,9 @@ impl Transaction {
         let head = entry.head.map(|head| head.entry(entry.id));
         for target in head.into_iter().chain(entry.edits.iter().map(|edit| edit.target)) {
             if target > entry.id || (target != entry.id && !self.sees(entry.conversation, target).await?) {
-                return Err(invalid(&format!("it points at entry {target}, which is not visible from there")));
+                return Err(invalid(&format!(
+                    "it points at entry {target}, which is not visible from there"
+                )));
             }
         }
         Ok(())

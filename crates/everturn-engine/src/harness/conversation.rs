@@ -1,0 +1,215 @@
+//! A plain handle to a conversation: submit to it, configure it, stop it.
+
+use std::sync::Arc;
+
+use everturn_core::{
+    Error, Result,
+    id::{ConversationId, SubmissionId, TaskId},
+    storage::{SubmissionFilter, SubmissionQuery},
+    submission::{End, SubmissionRecord, SubmissionState},
+    task::TaskRecord,
+};
+
+use super::{
+    agent::{Agent, AgentChange},
+    event::Events,
+    input::{Input, WhenBusy},
+    live::LiveSession,
+    scheduler::Scheduler,
+    settle::settle,
+    submission::Submission,
+    turn::admit,
+};
+use crate::Transaction;
+
+/// A conversation of an open session.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> everturn_core::Result<()> {
+/// # use everturn_core::{memory::Memory, storage::Store};
+/// # use everturn_engine::{Harness, Input, Models, SessionSpec};
+/// # let harness = Harness::builder(Store::new(Memory::new())).models(Models::new()).open().await?;
+/// let session = harness.create(SessionSpec::default()).await?;
+/// let asked = session.root().submit(Input::text("hello")).await?;
+/// let answer = asked.answer().await?;
+/// assert!(answer.error().unwrap().contains("no model"), "nobody configured one");
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct ConversationHandle {
+    live: LiveSession,
+    id: ConversationId,
+}
+
+impl ConversationHandle {
+    pub(super) fn new(live: LiveSession, id: ConversationId) -> Self {
+        Self { live, id }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> ConversationId {
+        self.id
+    }
+
+    /// Its session.
+    pub fn session(&self) -> &LiveSession {
+        &self.live
+    }
+
+    /// Hands an input to the conversation. When nothing runs, its turn starts; else it waits, or is refused, as the
+    /// input says.
+    ///
+    /// Promise: accepted once and ended once. Repeating a request id, also after a restart, returns the first
+    /// submission.
+    /// Errors: `Conflict` when the conversation is busy and the input does not wait; what storage says.
+    pub async fn submit(&self, input: Input) -> Result<Submission> {
+        let mut tx = self.live.begin().await?;
+        if let Some(request) = &input.request
+            && let Some(first) = self.repeated(request).await?
+        {
+            drop(tx);
+            Scheduler::wake(&self.live);
+            return Ok(Submission::new(self.live.clone(), first, self.id));
+        }
+        self.live.conversation(self.id).await?;
+        let id = SubmissionId(tx.mint());
+        let Input {
+            parts,
+            request,
+            when_busy,
+        } = input;
+        let state = SubmissionState::Queued { parts: parts.clone() };
+        let record = SubmissionRecord {
+            id,
+            conversation: self.id,
+            request,
+            state,
+            time: tx.time(),
+        };
+        match (tx.live_turn(self.id), when_busy) {
+            (None, _) => admit(self.live.shared(), &mut tx, record, parts).await?,
+            (Some(_), WhenBusy::FollowUp) => tx.put_submission(record),
+            (Some(turn), WhenBusy::Reject) => {
+                let message = format!("submit to conversation {}: turn {} runs", self.id, turn.id);
+                return Err(Error::conflict(message));
+            }
+        }
+        tx.commit().await?;
+        Scheduler::wake(&self.live);
+        Ok(Submission::new(self.live.clone(), id, self.id))
+    }
+
+    async fn repeated(&self, request: &str) -> Result<Option<SubmissionId>> {
+        let only = SubmissionFilter::Request(self.id, request.to_owned());
+        let query = SubmissionQuery {
+            session: self.live.id(),
+            only,
+        };
+        let found = self.live.shared().opener.store.submissions(query).await?;
+        Ok(found.first().map(|first| first.id))
+    }
+
+    /// What the conversation runs with.
+    pub async fn agent(&self) -> Result<Agent> {
+        Ok(self.live.snapshot::<Agent>(self.id).await?.unwrap_or_default())
+    }
+
+    /// Changes what the conversation runs with, in one commit. The next turn goes by it.
+    pub async fn configure(&self, change: AgentChange) -> Result<()> {
+        let mut tx = self.live.begin().await?;
+        change.apply(tx.doc::<Agent>(self.id).await?);
+        tx.commit().await.map(drop)
+    }
+
+    /// Events of the conversation from now on.
+    pub async fn events(&self) -> Result<Events> {
+        Events::from_now(self.live.clone(), self.id).await
+    }
+
+    /// Withdraws queued inputs, ends the running turn, and returns when the conversation is idle.
+    ///
+    /// Promise: doing so again changes nothing.
+    pub async fn abort(&self) -> Result<()> {
+        let mut tx = self.live.begin().await?;
+        for queued in tx.queued(self.id) {
+            settle(&mut tx, &queued, End::Withdrawn, None);
+        }
+        let running = mark_cancelled(&mut tx, self.id, "the conversation was aborted");
+        tx.commit().await?;
+        self.live.0.scheduler.cancel(&running);
+        Scheduler::wake(&self.live);
+        self.idle().await
+    }
+
+    /// Returns when no turn runs and nothing waits in the conversation.
+    ///
+    /// Errors: `Closed` or `Fenced` when the session is given up meanwhile.
+    pub async fn idle(&self) -> Result<()> {
+        let mut head = self.live.session().0.head.subscribe();
+        loop {
+            head.borrow_and_update();
+            if self.live.session().0.state().live.is_idle(self.id) {
+                return Ok(());
+            }
+            self.live.check_open()?;
+            // The session owns the sender: it lives as long as this handle.
+            let _ = head.changed().await;
+        }
+    }
+}
+
+/// Marks the turn of a conversation and its calls as told to stop; gives their tasks.
+pub(super) fn mark_cancelled(
+    tx: &mut Transaction,
+    conversation: ConversationId,
+    reason: &str,
+) -> Vec<TaskId> {
+    let Some(turn) = tx.live_turn(conversation) else {
+        return Vec::new();
+    };
+    let mut marked = vec![turn.id];
+    for task in tx.live_tasks() {
+        let is_its = task.id == turn.id || task.owner == Some(turn.id);
+        if is_its && task.abort.is_none() {
+            let mut task = (*task).clone();
+            marked.push(task.id);
+            task.abort = Some(reason.into());
+            tx.put_task(task);
+        }
+    }
+    marked
+}
+
+/// What a transaction sees of live work.
+impl Transaction {
+    /// Live tasks as they stand before this transaction.
+    pub(super) fn live_tasks(&self) -> Vec<Arc<TaskRecord>> {
+        self.session().0.state().live.tasks.values().cloned().collect()
+    }
+
+    /// The turn that runs in a conversation, as it stands in this transaction.
+    pub(super) fn live_turn(&self, conversation: ConversationId) -> Option<Arc<TaskRecord>> {
+        let turns = self.live_tasks().into_iter();
+        let ids = turns.filter(|task| task.kind == super::turn::KIND && task.conversation == conversation);
+        ids.filter_map(|task| self.task(task.id))
+            .find(|task| task.is_live())
+    }
+
+    /// Inputs that wait in a conversation, oldest first, as they stand in this transaction.
+    pub(super) fn queued(&self, conversation: ConversationId) -> Vec<Arc<SubmissionRecord>> {
+        let live: Vec<_> = self
+            .session()
+            .0
+            .state()
+            .live
+            .submissions
+            .keys()
+            .copied()
+            .collect();
+        let live = live.into_iter().filter_map(|id| self.submission(id));
+        let waits = |one: &Arc<SubmissionRecord>| {
+            one.conversation == conversation && matches!(one.state, SubmissionState::Queued { .. })
+        };
+        live.filter(waits).collect()
+    }
+}

@@ -1,0 +1,207 @@
+//! A submission's handle: follow it, wait for its end, stop it.
+
+use everturn_core::{
+    Error, Result,
+    id::{ConversationId, SubmissionId, TaskId},
+    submission::{End, Place, SubmissionState},
+    usage::Total,
+};
+
+use super::{
+    conversation::mark_cancelled,
+    event::Events,
+    history::{TurnEnd, TurnRecord},
+    live::LiveSession,
+    scheduler::Scheduler,
+    settle::settle,
+};
+
+/// Something that was handed to a conversation. Cheap to clone; keeps the session alive.
+///
+/// ```
+/// # async fn example(asked: everturn_engine::Submission) -> everturn_core::Result<()> {
+/// let mut events = asked.events().await?;
+/// while let Some(event) = events.next().await {
+///     println!("{:?}", event?.kind);
+/// }
+/// println!("{}", asked.answer().await?.text);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Submission {
+    live: LiveSession,
+    id: SubmissionId,
+    conversation: ConversationId,
+}
+
+/// How a submission ended.
+///
+/// ```
+/// use everturn_core::{submission::End, usage::Total};
+/// use everturn_engine::Answer;
+///
+/// let answer = Answer { text: "42".into(), end: End::Answered, turn: None, steps: 1, total: Total::default(), failure: None };
+/// assert!(answer.is_answered());
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The model's answer; empty where there is none.
+    pub text: String,
+    /// How the submission ended.
+    pub end: End,
+    /// Its turn, if it came to one.
+    pub turn: Option<TaskId>,
+    /// How many responses the turn took.
+    pub steps: u32,
+    /// What the turn's requests cost.
+    pub total: Total,
+    /// What went wrong, in words, where something did.
+    pub failure: Option<String>,
+}
+
+impl Answer {
+    /// Whether the model answered.
+    pub fn is_answered(&self) -> bool {
+        self.end == End::Answered
+    }
+
+    /// What went wrong, where something did.
+    pub fn error(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+}
+
+impl Submission {
+    pub(super) fn new(live: LiveSession, id: SubmissionId, conversation: ConversationId) -> Self {
+        Self {
+            live,
+            id,
+            conversation,
+        }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> SubmissionId {
+        self.id
+    }
+
+    /// Its conversation.
+    pub fn conversation(&self) -> ConversationId {
+        self.conversation
+    }
+
+    /// Its turn, once it has one.
+    pub async fn turn(&self) -> Result<Option<TaskId>> {
+        Ok(self.live.submission_record(self.id).await?.turn())
+    }
+
+    /// What happens to it, from its beginning to its end. Lets its work go on.
+    pub async fn events(&self) -> Result<Events> {
+        Scheduler::wake(&self.live);
+        Events::of(self.live.clone(), self.conversation, self.id).await
+    }
+
+    /// Waits for its end. Lets its work go on.
+    ///
+    /// Errors: `Closed` or `Fenced` when the session is given up first; the submission then ends where the session is
+    /// opened next.
+    pub async fn answer(&self) -> Result<Answer> {
+        Scheduler::wake(&self.live);
+        let mut head = self.live.session().0.head.subscribe();
+        loop {
+            head.borrow_and_update();
+            let record = self.live.submission_record(self.id).await?;
+            if let SubmissionState::Settled { end, place } = &record.state {
+                return self.read(end.clone(), *place).await;
+            }
+            self.live.check_open()?;
+            // The session owns the sender: it lives as long as this handle.
+            let _ = head.changed().await;
+        }
+    }
+
+    async fn read(&self, end: End, place: Option<Place>) -> Result<Answer> {
+        let mut answer = Answer {
+            text: String::new(),
+            turn: place.map(|place| place.turn),
+            steps: 0,
+            total: Total::default(),
+            failure: match &end {
+                End::Returned { reason } | End::Failed { reason } => Some(reason.clone()),
+                _ => None,
+            },
+            end,
+        };
+        let Some(record) = self.record(place).await? else {
+            return Ok(answer);
+        };
+        (answer.steps, answer.total) = (record.steps, record.total);
+        if let TurnEnd::Failed { kind, message } = &record.outcome {
+            answer.failure = Some(format!("{kind}: {message}"));
+        }
+        if let Some(reply) = record.reply {
+            let entry = self.live.entry(self.conversation, reply).await?;
+            answer.text = entry.messages.iter().map(|message| message.text()).collect();
+        }
+        Ok(answer)
+    }
+
+    /// What the turn's entry keeps.
+    async fn record(&self, place: Option<Place>) -> Result<Option<TurnRecord>> {
+        let Some(Place { turn, .. }) = place else {
+            return Ok(None);
+        };
+        let query = everturn_core::storage::TaskQuery {
+            session: self.live.id(),
+            live: false,
+            ids: Some(vec![turn]),
+            owner: None,
+        };
+        let tasks = self.live.shared().opener.store.tasks(query).await?;
+        let Some(everturn_core::task::TaskState::Ended { outcome }) = tasks.first().map(|task| &task.state)
+        else {
+            return Ok(None);
+        };
+        let Some(entry) = outcome.output().map(|output| output.read()).transpose()? else {
+            return Ok(None);
+        };
+        self.live.entry(self.conversation, entry).await?.read()
+    }
+
+    /// Takes it back while it still waits, or ends its turn; the queue goes on as after an answer. Gives whether
+    /// there was anything left to stop.
+    pub async fn cancel(&self) -> Result<bool> {
+        let mut tx = self.live.begin().await?;
+        let Some(record) = tx.submission(self.id).filter(|one| one.is_live()) else {
+            return Ok(false);
+        };
+        let running = match record.state {
+            SubmissionState::Queued { .. } => {
+                settle(&mut tx, &record, End::Withdrawn, None);
+                Vec::new()
+            }
+            _ => mark_cancelled(&mut tx, self.conversation, "cancelled"),
+        };
+        tx.commit().await?;
+        self.live.0.scheduler.cancel(&running);
+        Scheduler::wake(&self.live);
+        Ok(true)
+    }
+
+    /// Takes it back while it still waits.
+    ///
+    /// Errors: `Conflict` when it was placed or has ended.
+    pub async fn withdraw(&self) -> Result<()> {
+        let mut tx = self.live.begin().await?;
+        match tx.submission(self.id) {
+            Some(record) if matches!(record.state, SubmissionState::Queued { .. }) => {
+                settle(&mut tx, &record, End::Withdrawn, None);
+                tx.commit().await.map(drop)
+            }
+            _ => Err(Error::conflict(format!(
+                "withdraw submission {}: it no longer waits",
+                self.id
+            ))),
+        }
+    }
+}

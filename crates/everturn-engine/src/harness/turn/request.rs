@@ -1,0 +1,346 @@
+//! One step of a turn: send the pinned request, commit what comes while it streams, commit the response.
+
+use std::{sync::Arc, time::Duration};
+
+use everturn_core::{
+    BoxFuture, CancelToken, Error, ErrorKind, Result,
+    clock::Timestamp,
+    entry::{Entry, kind},
+    id::{Seq, TaskId},
+    message::{Assistant, CallId, End, Message, Stop},
+    model::{DeltaStream, Fault, FaultClass, Request},
+    response::Response,
+    usage::UsageRow,
+};
+use futures_util::StreamExt;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Partial, Turn,
+    state::{Phase, Pinned, Reason},
+};
+use crate::{
+    Transaction,
+    harness::{call, live::LiveSession},
+};
+
+/// Data of an assistant entry: which attempt at which step it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Attempt {
+    pub(crate) step: u32,
+    pub(crate) attempt: u32,
+}
+
+/// How a request ended.
+enum Ended {
+    /// The model stopped by itself.
+    Well(Stop),
+    /// The provider, or the way to it, failed.
+    Faulted(Fault),
+    /// The turn was told to stop.
+    Cancelled,
+}
+
+/// Runs the step of a ready turn.
+pub(crate) async fn step(live: &LiveSession, id: TaskId, cancel: CancelToken) -> Result<()> {
+    let mut tx = live.begin().await?;
+    let Some(mut turn) = Turn::load(live.shared(), &tx, id)? else {
+        return Ok(());
+    };
+    let pinned = match turn.state.phase.clone() {
+        Phase::Pinned(pinned) => pinned,
+        _ => {
+            turn.advance(live.shared(), &mut tx).await?;
+            return tx.commit().await.map(drop);
+        }
+    };
+    // An earlier owner may have sent the request: that was an attempt, and what follows is the next one.
+    let may_be_out = pinned.epoch != live.epoch();
+    if may_be_out {
+        cut_attempt(&mut tx, &mut turn, &pinned).await?;
+        turn.state.attempt += 1;
+        turn.state.phase = Phase::Pinned(Pinned {
+            epoch: live.epoch(),
+            ..pinned.clone()
+        });
+    }
+    if turn.state.cancelled.is_some() {
+        turn.advance(live.shared(), &mut tx).await?;
+        return tx.commit().await.map(drop);
+    }
+    if may_be_out {
+        turn.clone().store(&mut tx, Vec::new())?;
+        tx.commit().await?;
+    } else {
+        drop(tx);
+    }
+    Sending {
+        live,
+        turn,
+        pinned,
+        cancel,
+    }
+    .run()
+    .await
+}
+
+/// Stages the end of an attempt that was cut off: what it had shown as an aborted entry, and its cost as unknown.
+async fn cut_attempt(tx: &mut Transaction, turn: &mut Turn, pinned: &Pinned) -> Result<()> {
+    let conversation = turn.conversation();
+    let shown = tx.snapshot::<Partial>(conversation).await?.unwrap_or_default();
+    if shown.turn == Some(turn.task.id) && !shown.is_empty() {
+        let mut parts = Vec::new();
+        if !shown.thinking.is_empty() {
+            parts.push(everturn_core::message::Part::Thinking(shown.thinking));
+        }
+        if !shown.text.is_empty() {
+            parts.push(everturn_core::message::Part::Text(shown.text));
+        }
+        let message = Assistant {
+            parts,
+            end: End::Aborted,
+            ..Assistant::default()
+        };
+        let attempt = Attempt {
+            step: shown.step,
+            attempt: shown.attempt,
+        };
+        let entry = Entry::new(kind::ASSISTANT)
+            .message(Message::Assistant(message))
+            .data(attempt)?;
+        turn.append(tx, entry)?;
+        tx.apply::<Partial>(conversation, vec![Partial::default().whole()])
+            .await?;
+    }
+    account(tx, turn, pinned, None);
+    Ok(())
+}
+
+/// Stages the request's row of the ledger.
+fn account(
+    tx: &mut Transaction,
+    turn: &mut Turn,
+    pinned: &Pinned,
+    usage: Option<everturn_core::message::Usage>,
+) {
+    turn.state.total.add(usage.as_ref());
+    tx.put_usage(UsageRow {
+        conversation: turn.conversation(),
+        turn: turn.task.id,
+        step: turn.state.step,
+        attempt: turn.state.attempt,
+        model: pinned.model.to_string(),
+        usage,
+        time: tx.time(),
+    });
+}
+
+/// A pinned request on its way.
+struct Sending<'a> {
+    live: &'a LiveSession,
+    turn: Turn,
+    pinned: Pinned,
+    cancel: CancelToken,
+}
+
+impl Sending<'_> {
+    async fn run(self) -> Result<()> {
+        let Pinned {
+            model,
+            thinking,
+            cutoff,
+            ..
+        } = &self.pinned;
+        let messages = self
+            .live
+            .request_messages(self.turn.conversation(), *cutoff)
+            .await?;
+        let client = self.live.shared().models.resolve(model)?;
+        let request = Request {
+            model: model.model.clone(),
+            endpoint: model.endpoint.clone(),
+            thinking: *thinking,
+            messages,
+            tools: self.live.shared().registry().specs().clone(),
+        };
+        let (response, ended, shown) = self.stream(client.stream(request)).await?;
+        self.live.insist(|| self.respond(&response, &ended, shown)).await
+    }
+
+    /// Reads the stream to its end, and commits what has come as fast as the last such commit settles.
+    async fn stream(&self, mut stream: DeltaStream) -> Result<(Response, Ended, bool)> {
+        let mut response = Response::default();
+        let mut flush = Flush::new(self);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => return Ok((response, Ended::Cancelled, flush.finish().await?)),
+                delta = stream.next() => match delta {
+                    Some(Ok(delta)) => {
+                        response.push(delta);
+                        flush.is_due = true;
+                        if let Some(stop) = response.stop() {
+                            drop(stream);
+                            return Ok((response, Ended::Well(stop), flush.finish().await?));
+                        }
+                    }
+                    Some(Err(fault)) => {
+                        drop(stream);
+                        return Ok((response, Ended::Faulted(fault), flush.finish().await?));
+                    }
+                    None => {
+                        let fault = Fault::new(FaultClass::Transient, "the stream ended before the response did");
+                        return Ok((response, Ended::Faulted(fault), flush.finish().await?));
+                    }
+                },
+                // Reached only when nothing more has come yet: what is there is shown.
+                result = flush.advance(&response) => result?,
+            }
+        }
+    }
+
+    /// Stages and commits the response, its cost, its calls, and what follows from it.
+    async fn respond(&self, response: &Response, ended: &Ended, shown: bool) -> Result<Seq> {
+        let mut tx = self.live.begin().await?;
+        let Some(mut turn) = Turn::load(self.live.shared(), &tx, self.turn.task.id)? else {
+            return Ok(self.live.head());
+        };
+        let end = match ended {
+            Ended::Well(_) => End::Complete,
+            Ended::Faulted(_) => End::Error,
+            Ended::Cancelled => End::Aborted,
+        };
+        let mut calls = Vec::new();
+        let message =
+            response
+                .clone()
+                .into_message(&self.pinned.model.provider, &self.pinned.model.model, end, || {
+                    let id = TaskId(tx.mint());
+                    calls.push(id);
+                    CallId(format!("c{id}"))
+                });
+        let attempt = Attempt {
+            step: turn.state.step,
+            attempt: turn.state.attempt,
+        };
+        let message = Arc::new(Message::Assistant(message));
+        let reply = if response.is_empty() && end != End::Complete {
+            turn.state.last
+        } else {
+            let mut entry = Entry::new(kind::ASSISTANT).data(attempt)?;
+            entry.messages.push(message.clone());
+            turn.append(&mut tx, entry)?
+        };
+        if shown {
+            tx.apply::<Partial>(turn.conversation(), vec![Partial::default().whole()])
+                .await?;
+        }
+        account(&mut tx, &mut turn, &self.pinned, response.usage());
+        turn.state.phase = match ended {
+            Ended::Well(Stop::Calls) if !calls.is_empty() => {
+                turn.state.open = call::plan(self.live.shared(), &mut tx, &mut turn, &message, &calls)?;
+                Phase::Calling { calls }
+            }
+            Ended::Well(stop) => Phase::Responded { stop: *stop, reply },
+            Ended::Faulted(fault) => Phase::Failed(Reason::fault(fault.class, &fault.message)),
+            Ended::Cancelled => turn.state.phase,
+        };
+        if matches!(ended, Ended::Cancelled) && turn.state.cancelled.is_none() {
+            // The token fired without a mark on the record: the session is closing, and the attempt is open again.
+            return Err(Error::closed("the session closed while the model answered"));
+        }
+        turn.advance(self.live.shared(), &mut tx).await?;
+        tx.commit().await
+    }
+}
+
+/// Commits partial responses, one commit at a time, no closer together than the host allows.
+struct Flush<'a> {
+    sending: &'a Sending<'a>,
+    shown: Option<Partial>,
+    /// Whether something has come since the last commit began.
+    is_due: bool,
+    last: Option<Timestamp>,
+    under_way: Option<BoxFuture<'a, Result<Seq>>>,
+    pause: Option<BoxFuture<'static, ()>>,
+}
+
+impl<'a> Flush<'a> {
+    fn new(sending: &'a Sending<'a>) -> Self {
+        Self {
+            sending,
+            shown: None,
+            is_due: false,
+            last: None,
+            under_way: None,
+            pause: None,
+        }
+    }
+
+    /// Does what is next for the partial response; pending while there is nothing to do. Dropping the future loses
+    /// nothing.
+    async fn advance(&mut self, response: &Response) -> Result<()> {
+        if let Some(commit) = &mut self.under_way {
+            let result = commit.await;
+            self.under_way = None;
+            return tolerate(result);
+        }
+        if let Some(pause) = &mut self.pause {
+            pause.await;
+            self.pause = None;
+            return Ok(());
+        }
+        if !self.is_due {
+            return std::future::pending().await;
+        }
+        let world = &self.sending.live.shared().opener.world;
+        let least = Duration::from_millis(self.sending.live.shared().settings.flush_ms);
+        let now = world.clock.now();
+        if let Some(since) = self
+            .last
+            .map(|last| now.since(last))
+            .filter(|since| *since < least)
+        {
+            self.pause = Some(world.clock.sleep(least - since));
+            return Ok(());
+        }
+        self.begin(response, now);
+        Ok(())
+    }
+
+    fn begin(&mut self, response: &Response, now: Timestamp) {
+        let turn = &self.sending.turn;
+        let partial = Partial::of(turn.task.id, turn.state.step, turn.state.attempt, response);
+        let operations = match &self.shown {
+            Some(shown) => shown.grow(&partial),
+            None => vec![partial.whole()],
+        };
+        (self.is_due, self.last) = (false, Some(now));
+        if operations.is_empty() {
+            return;
+        }
+        self.shown = Some(partial);
+        let (live, conversation) = (self.sending.live, turn.conversation());
+        self.under_way = Some(Box::pin(async move {
+            let mut tx = live.begin().await?.relaxed();
+            tx.apply::<Partial>(conversation, operations).await?;
+            tx.commit().await
+        }));
+    }
+
+    /// Lets the commit under way end, and says whether anything was shown.
+    async fn finish(mut self) -> Result<bool> {
+        if let Some(commit) = self.under_way.take() {
+            tolerate(commit.await)?;
+        }
+        Ok(self.shown.is_some())
+    }
+}
+
+/// Partial output that storage refused for now is no reason to end the request: the whole response comes later.
+fn tolerate(result: Result<Seq>) -> Result<()> {
+    match result {
+        Err(error) if !matches!(error.kind(), ErrorKind::Unavailable { .. }) => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,8 @@
+//! What sessions and turns promise, over the memory store.
+#![allow(clippy::unwrap_used, reason = "a test's unwrap is an assertion")]
+
+mod abort;
+mod documents;
+mod kernel;
+mod support;
+mod turns;

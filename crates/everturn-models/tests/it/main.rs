@@ -1,0 +1,15 @@
+//! What the model providers promise, shown on fixtures and over a loopback socket.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed, and says where"
+)]
+
+mod client;
+mod clock;
+mod demo;
+mod encode;
+mod fold;
+mod retry;
+mod sse;
+mod streams;

@@ -1,0 +1,231 @@
+//! One SQLite file of sessions: one thread writes, a few read, one checkpoints.
+
+mod body;
+mod checkpoint;
+mod commit;
+mod connection;
+mod documents;
+mod entries;
+mod fault;
+mod file;
+mod owner;
+mod queue;
+mod reader;
+mod schema;
+mod session;
+mod submissions;
+mod tasks;
+mod usage;
+mod writer;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+};
+
+use everturn_core::{
+    conversation::Conversation,
+    entry::EntryRecord,
+    error::{Error, Result},
+    id::{ConversationId, Epoch, OwnerId, Seq, SessionId},
+    storage::{
+        Batch, Claim, Committed, Create, Created, DocumentQuery, DocumentState, Durability, EntryQuery,
+        Lease, SessionQuery, SessionRow, Stats, Storage, SubmissionQuery, TaskQuery,
+    },
+    submission::SubmissionRecord,
+    task::TaskRecord,
+    usage::UsageRow,
+};
+use futures_channel::oneshot;
+use rusqlite::Connection;
+
+use crate::Options;
+use checkpoint::Checkpointer;
+use connection::Place;
+use fault::Outcome;
+use owner::Owners;
+use reader::Readers;
+use writer::{Proof, Ticket, Writer};
+
+/// An open file. Dropped in the order of its fields: readers, then the writer, then the checkpointer, then the lock.
+pub(crate) struct Sqlite {
+    readers: Readers,
+    writer: Writer,
+    _checkpointer: Checkpointer,
+    owners: Arc<Owners>,
+}
+
+impl Sqlite {
+    /// Opens or creates the file on a thread of its own, so that no executor waits for the disk.
+    pub(crate) async fn open(path: PathBuf, options: Options) -> Result<Self> {
+        let (done, opened) = oneshot::channel();
+        thread::spawn(move || done.send(Self::open_now(&path, &options)).map_err(drop));
+        let closed = |_| Error::closed("opening the store ended early");
+        opened.await.map_err(closed)?
+    }
+
+    fn open_now(path: &Path, options: &Options) -> Result<Self> {
+        let exists = file::inspect(path, options.must_exist)?;
+        let owners = Arc::new(Owners::join(path, options.owner)?);
+        if !exists {
+            schema::create(path, &owners)?;
+            // Another process may have been first, and with something else.
+            file::inspect(path, true)?;
+        }
+        let place = Arc::new(Place::new(path, options)?);
+        let mut connection = place.open_writer()?;
+        schema::bring_up_to_date(&mut connection, place.path())?;
+        let checkpointer = Checkpointer::start(&place)?;
+        let writer = Writer::start(connection, &place, checkpointer.bell());
+        let readers = Readers::start(&place);
+        owners.sweep();
+        Ok(Self {
+            readers,
+            writer,
+            _checkpointer: checkpointer,
+            owners,
+        })
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        noun: &'static str,
+        session: SessionId,
+        work: impl FnOnce(&Connection, i64) -> Outcome<T> + Send + 'static,
+    ) -> Result<T> {
+        let attempted = format!("read {noun} of session {session}");
+        self.readers
+            .read(attempted, move |db| work(db, session::known(db, session)?))
+            .await
+    }
+}
+
+impl Storage for Sqlite {
+    async fn create(&self, create: Create) -> Result<Created> {
+        let first = &create.first;
+        let ticket = Ticket {
+            attempted: format!("create session {}", first.session),
+            session: first.session,
+            durability: first.durability,
+            proof: Some(Proof::of(first)),
+        };
+        self.writer
+            .write(ticket, move |db| session::create(db, &create))
+            .await
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Lease> {
+        let ticket = Ticket {
+            attempted: format!("claim session {}", claim.session),
+            session: claim.session,
+            durability: Durability::Durable,
+            proof: Some(Proof::owned_by(claim.owner)),
+        };
+        let owners = Arc::clone(&self.owners);
+        self.writer
+            .write(ticket, move |db| session::claim(db, &owners, &claim))
+            .await
+    }
+
+    async fn renew(&self, claim: Claim, epoch: Epoch) -> Result<Lease> {
+        // A renewal that a power cut takes away only shortens the lease.
+        let ticket = Ticket {
+            attempted: format!("renew the lease of session {}", claim.session),
+            session: claim.session,
+            durability: Durability::Relaxed,
+            proof: None,
+        };
+        self.writer
+            .write(ticket, move |db| session::renew(db, &claim, epoch))
+            .await
+    }
+
+    async fn release(&self, session: SessionId, owner: OwnerId, epoch: Epoch) -> Result<()> {
+        let ticket = Ticket {
+            attempted: format!("release session {session}"),
+            session,
+            durability: Durability::Relaxed,
+            proof: None,
+        };
+        self.writer
+            .write(ticket, move |db| session::release(db, session, owner, epoch))
+            .await
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Committed> {
+        let Seq(seq) = batch.seq;
+        let ticket = Ticket {
+            attempted: format!("commit to session {} at seq {seq}", batch.session),
+            session: batch.session,
+            durability: batch.durability,
+            proof: Some(Proof::of(&batch)),
+        };
+        self.writer
+            .write(ticket, move |db| commit::commit(db, &batch))
+            .await
+    }
+
+    async fn session(&self, id: SessionId) -> Result<Option<SessionRow>> {
+        let attempted = format!("read session {id}");
+        self.readers.read(attempted, move |db| session::row(db, id)).await
+    }
+
+    async fn sessions(&self, query: SessionQuery) -> Result<Vec<SessionRow>> {
+        let attempted = "list sessions".to_owned();
+        self.readers
+            .read(attempted, move |db| session::list(db, &query))
+            .await
+    }
+
+    async fn conversations(&self, session: SessionId) -> Result<Vec<Conversation>> {
+        self.read("conversations", session, session::conversations).await
+    }
+
+    async fn conversation(&self, session: SessionId, id: ConversationId) -> Result<Option<Conversation>> {
+        self.read("a conversation", session, move |db, sid| {
+            session::conversation(db, sid, id)
+        })
+        .await
+    }
+
+    async fn entries(&self, query: EntryQuery) -> Result<Vec<EntryRecord>> {
+        self.read("entries", query.session, move |db, sid| {
+            entries::read(db, sid, &query)
+        })
+        .await
+    }
+
+    async fn documents(&self, query: DocumentQuery) -> Result<Vec<DocumentState>> {
+        self.read("documents", query.session, move |db, sid| {
+            documents::read(db, sid, &query)
+        })
+        .await
+    }
+
+    async fn tasks(&self, query: TaskQuery) -> Result<Vec<TaskRecord>> {
+        self.read("tasks", query.session, move |db, sid| {
+            tasks::read(db, sid, &query)
+        })
+        .await
+    }
+
+    async fn submissions(&self, query: SubmissionQuery) -> Result<Vec<SubmissionRecord>> {
+        self.read("submissions", query.session, move |db, sid| {
+            submissions::read(db, sid, &query.only)
+        })
+        .await
+    }
+
+    async fn usage(&self, session: SessionId) -> Result<Vec<UsageRow>> {
+        self.read("usage", session, usage::read).await
+    }
+
+    async fn owner(&self) -> Option<OwnerId> {
+        Some(self.owners.own())
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        Ok(self.writer.stats())
+    }
+}

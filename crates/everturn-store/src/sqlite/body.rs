@@ -1,0 +1,53 @@
+//! Bodies: JSON text beside its checksum.
+
+use everturn_core::error::{Error, Result};
+use rusqlite::{Row, types::ValueRef};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::fault::Outcome;
+
+/// The checksum that is stored beside a body.
+pub(super) fn crc(body: &str) -> u32 {
+    crc32fast::hash(body.as_bytes())
+}
+
+/// A record as JSON.
+pub(super) fn write(record: &impl Serialize, what: &str) -> Result<String> {
+    serde_json::to_string(record)
+        .map_err(|fault| Error::invalid(format!("write {what}: {fault}")).caused_by(fault))
+}
+
+/// The text of a body whose checksum is right.
+///
+/// Shape: `columns` are those of the checksum and the body. Errors: `Corrupt`, naming `place`.
+pub(super) fn text<'row>(
+    row: &'row Row<'_>,
+    columns: [usize; 2],
+    place: impl Fn() -> String,
+) -> Outcome<&'row str> {
+    let stored: i64 = row.get(columns[0])?;
+    let ValueRef::Text(bytes) = row.get_ref(columns[1])? else {
+        return Err(Error::corrupt("the body is not text", place()).into());
+    };
+    let found = crc32fast::hash(bytes);
+    if i64::from(found) != stored {
+        let what = format!(
+            "the checksum says {stored:08x}, the body's {} bytes give {found:08x}",
+            bytes.len()
+        );
+        return Err(Error::corrupt(what, place()).into());
+    }
+    let text = std::str::from_utf8(bytes).map_err(|fault| Error::corrupt(fault.to_string(), place()))?;
+    Ok(text)
+}
+
+/// A record from a body whose checksum is right. Errors: `Corrupt`, naming `place`.
+pub(super) fn read<T: DeserializeOwned>(
+    row: &Row<'_>,
+    columns: [usize; 2],
+    place: impl Fn() -> String,
+) -> Outcome<T> {
+    let text = text(row, columns, &place)?;
+    let record = serde_json::from_str(text).map_err(|fault| Error::corrupt(fault.to_string(), place()))?;
+    Ok(record)
+}

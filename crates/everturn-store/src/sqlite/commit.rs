@@ -1,0 +1,98 @@
+//! One batch: the session's row moves on if owner, epoch and head are as the batch says, then come the writes.
+
+use everturn_core::{
+    error::{Error, Result},
+    id::{Epoch, Seq},
+    storage::{Batch, Committed, Due, Write},
+};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{documents, entries, fault::Outcome, session, submissions, tasks, usage};
+
+const ADVANCE: &str = "UPDATE session SET head = ?1, used = ?2, minted = ?3, due = ?4
+    WHERE id = ?5 AND owner = ?6 AND epoch = ?7 AND head = ?1 - 1 RETURNING sid";
+
+/// Where the rows of a batch belong.
+#[derive(Clone, Copy)]
+pub(super) struct Into<'a> {
+    pub(super) batch: &'a Batch,
+    pub(super) sid: i64,
+}
+
+impl Into<'_> {
+    /// The error for a record that is there and never changes.
+    pub(super) fn is_there(&self, what: &str) -> Error {
+        Error::invalid(format!(
+            "commit to session {} at seq {}: {what} is there already, and never changes",
+            self.batch.session, self.batch.seq
+        ))
+    }
+}
+
+/// Stores a batch. Errors: as [`Storage::commit`](everturn_core::storage::Storage::commit) says.
+pub(super) fn commit(db: &Connection, batch: &Batch) -> Outcome<Committed> {
+    let mut advance = db.prepare_cached(ADVANCE)?;
+    let owner = batch.owner.to_string();
+    let sid = advance
+        .query_row(
+            params![
+                batch.seq.0,
+                batch.time.0,
+                batch.minted,
+                due(batch.due),
+                batch.session.to_string(),
+                owner,
+                batch.epoch.0
+            ],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let Some(sid) = sid else {
+        return Ok(refuse(db, batch)??);
+    };
+    let into = Into { batch, sid };
+    batch.writes.iter().try_for_each(|write| store(db, into, write))?;
+    Ok(Committed::Stored)
+}
+
+fn store(db: &Connection, into: Into<'_>, write: &Write) -> Outcome<()> {
+    match write {
+        Write::Conversation(conversation) => session::add_conversation(db, into, conversation),
+        Write::Entry(entry) => entries::add(db, into, entry),
+        Write::Task(task) => tasks::put(db, into, task),
+        Write::Submission(submission) => submissions::put(db, into, submission),
+        Write::Document(write) => documents::revise(db, into, write),
+        Write::Usage(row) => usage::add(db, into, row),
+        Write::Title(title) => session::set_title(db, into, title),
+    }
+}
+
+/// Why a batch did not fit the session; being stored already is one reason.
+fn refuse(db: &Connection, batch: &Batch) -> Outcome<Result<Committed>> {
+    let found = session::ownership(db, batch.session)?;
+    let (session, Seq(seq), Seq(head)) = (batch.session, batch.seq, found.head);
+    if !found.is_held_by(batch.owner, batch.epoch) {
+        return Ok(Err(fenced("commit to", batch, found.epoch)));
+    }
+    if seq == head {
+        return Ok(Ok(Committed::Already));
+    }
+    let message = format!("commit to session {session} at seq {seq}: the session is at {head}");
+    Ok(Err(Error::conflict(message)))
+}
+
+fn fenced(attempted: &str, batch: &Batch, found: Epoch) -> Error {
+    Error::fenced(format!(
+        "{attempted} session {} in epoch {}: the session is in epoch {found}; open it again",
+        batch.session, batch.epoch
+    ))
+}
+
+/// Milliseconds since the Unix epoch, 0 for now, none for not by itself.
+fn due(due: Due) -> Option<i64> {
+    match due {
+        Due::Now => Some(0),
+        Due::At(time) => Some(time.0),
+        Due::None => None,
+    }
+}

@@ -1,0 +1,276 @@
+//! Session rows: creation, leases, the list; and the conversations of a session.
+
+use everturn_core::{
+    clock::Timestamp,
+    conversation::Conversation,
+    error::{Error, ErrorKind},
+    id::{ConversationId, Epoch, OwnerId, Seq, SessionId},
+    storage::{Claim, Create, Created, Lease, NewSession, SessionQuery, SessionRow},
+};
+use rusqlite::{Connection, OptionalExtension, Row, params, types::Type};
+
+use super::{
+    body,
+    commit::{self, Into},
+    fault::Outcome,
+    owner::Owners,
+    writer::Proof,
+};
+
+/// Who owns a session, and where it stands.
+pub(super) struct Ownership {
+    pub(super) sid: i64,
+    pub(super) owner: Option<(OwnerId, Timestamp)>,
+    pub(super) epoch: Epoch,
+    pub(super) head: Seq,
+    pub(super) minted: u64,
+}
+
+impl Ownership {
+    pub(super) fn is_held_by(&self, owner: OwnerId, epoch: Epoch) -> bool {
+        self.epoch == epoch && self.owner.is_some_and(|(holder, _)| holder == owner)
+    }
+}
+
+fn unknown(id: SessionId) -> Error {
+    Error::not_found(format!("look for session {id}: the store has no such session"))
+}
+
+/// The key of a session in the other tables. Errors: `NotFound`.
+pub(super) fn known(db: &Connection, id: SessionId) -> Outcome<i64> {
+    let mut find = db.prepare_cached("SELECT sid FROM session WHERE id = ?1")?;
+    let sid = find.query_row([id.to_string()], |row| row.get(0)).optional()?;
+    Ok(sid.ok_or_else(|| unknown(id))?)
+}
+
+/// Errors: `NotFound`.
+pub(super) fn ownership(db: &Connection, id: SessionId) -> Outcome<Ownership> {
+    let mut find =
+        db.prepare_cached("SELECT sid, owner, until, epoch, head, minted FROM session WHERE id = ?1")?;
+    let read = |row: &Row<'_>| {
+        Ok(Ownership {
+            sid: row.get(0)?,
+            owner: owner(row, 1)?,
+            epoch: Epoch(row.get(3)?),
+            head: Seq(row.get(4)?),
+            minted: row.get(5)?,
+        })
+    };
+    let found = find.query_row([id.to_string()], read).optional()?;
+    Ok(found.ok_or_else(|| unknown(id))?)
+}
+
+/// Whether a session's row says what it says once a request is stored.
+pub(super) fn holds(db: &Connection, id: SessionId, proof: &Proof) -> Outcome<bool> {
+    let found = match ownership(db, id) {
+        Err(super::fault::Fault::Known(_)) => return Ok(false),
+        found => found?,
+    };
+    let is_owner = found.owner.is_some_and(|(owner, _)| owner == proof.owner);
+    Ok(is_owner && proof.place.is_none_or(|place| place == (found.epoch, found.head)))
+}
+
+pub(super) fn create(db: &Connection, create: &Create) -> Outcome<Created> {
+    if let Some(id) = created_by(db, create.new.request.as_deref())? {
+        return Ok(Created::Existing(id));
+    }
+    let first = &create.first;
+    let id = first.session;
+    let new = &create.new;
+    let sql = "INSERT INTO session
+        (id, owner, until, epoch, head, minted, used, created, request, parent, title, labels)
+        VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO NOTHING";
+    let inserted = db.prepare_cached(sql)?.execute(params![
+        id.to_string(),
+        first.owner.to_string(),
+        create.until.0,
+        first.epoch.0,
+        first.time.0,
+        new.request,
+        new.parent.map(|parent| parent.to_string()),
+        new.title,
+        body::write(&new.labels, "the session's labels")?,
+    ])?;
+    if inserted == 0 {
+        return Err(Error::conflict(format!("create session {id}: the id is in use")).into());
+    }
+    let sid = db.last_insert_rowid();
+    begin_epoch(db, sid, first.epoch, first.owner, Seq(0), first.time)?;
+    commit::commit(db, first)?;
+    let created = ownership(db, id)?;
+    Ok(Created::New(lease(id, first.owner, create.until, &created)))
+}
+
+fn created_by(db: &Connection, request: Option<&str>) -> Outcome<Option<SessionId>> {
+    let Some(request) = request else { return Ok(None) };
+    let sql = "SELECT id FROM session WHERE tenant = 'local' AND request = ?1";
+    let mut find = db.prepare_cached(sql)?;
+    Ok(find.query_row([request], |row| id_at(row, 0)).optional()?)
+}
+
+pub(super) fn claim(db: &Connection, owners: &Owners, claim: &Claim) -> Outcome<Lease> {
+    let mut found = ownership(db, claim.session)?;
+    if let Some((by, until)) = found.owner
+        && until > claim.now
+        && !owners.is_dead(by)
+    {
+        let message = format!("claim session {}: {by} owns it until {until}", claim.session);
+        return Err(Error::new(ErrorKind::Owned { by, until }, message).into());
+    }
+    found.epoch = Epoch(found.epoch.0 + 1);
+    begin_epoch(db, found.sid, found.epoch, claim.owner, found.head, claim.now)?;
+    grant(db, claim, &found)
+}
+
+pub(super) fn renew(db: &Connection, claim: &Claim, epoch: Epoch) -> Outcome<Lease> {
+    let found = ownership(db, claim.session)?;
+    if !found.is_held_by(claim.owner, epoch) {
+        return Err(Error::fenced(format!(
+            "renew the lease of session {} in epoch {epoch}: the session is in epoch {}; open it again",
+            claim.session, found.epoch
+        ))
+        .into());
+    }
+    grant(db, claim, &found)
+}
+
+pub(super) fn release(db: &Connection, id: SessionId, owner: OwnerId, epoch: Epoch) -> Outcome<()> {
+    let found = ownership(db, id)?;
+    if found.is_held_by(owner, epoch) {
+        let sql = "UPDATE session SET owner = NULL, until = NULL WHERE sid = ?1";
+        db.prepare_cached(sql)?.execute([found.sid])?;
+    }
+    Ok(())
+}
+
+/// Stores owner, end and epoch of a lease, and gives it.
+fn grant(db: &Connection, claim: &Claim, found: &Ownership) -> Outcome<Lease> {
+    let sql = "UPDATE session SET owner = ?1, until = ?2, epoch = ?3 WHERE sid = ?4";
+    db.prepare_cached(sql)?.execute(params![
+        claim.owner.to_string(),
+        claim.until.0,
+        found.epoch.0,
+        found.sid
+    ])?;
+    Ok(lease(claim.session, claim.owner, claim.until, found))
+}
+
+fn lease(session: SessionId, owner: OwnerId, until: Timestamp, found: &Ownership) -> Lease {
+    Lease {
+        session,
+        owner,
+        epoch: found.epoch,
+        until,
+        head: found.head,
+        minted: found.minted,
+    }
+}
+
+fn begin_epoch(
+    db: &Connection,
+    sid: i64,
+    epoch: Epoch,
+    owner: OwnerId,
+    head: Seq,
+    time: Timestamp,
+) -> Outcome<()> {
+    let sql = "INSERT INTO epoch (sid, epoch, owner, head, time) VALUES (?1, ?2, ?3, ?4, ?5)";
+    db.prepare_cached(sql)?
+        .execute(params![sid, epoch.0, owner.to_string(), head.0, time.0])?;
+    Ok(())
+}
+
+const ROW: &str =
+    "SELECT id, request, title, labels, parent, created, used, head, epoch, minted, owner, until
+    FROM session";
+
+pub(super) fn row(db: &Connection, id: SessionId) -> Outcome<Option<SessionRow>> {
+    let mut find = db.prepare_cached(&format!("{ROW} WHERE id = ?1"))?;
+    Ok(find.query_row([id.to_string()], session_row).optional()?)
+}
+
+pub(super) fn list(db: &Connection, query: &SessionQuery) -> Outcome<Vec<SessionRow>> {
+    // Ids are lower-case hexadecimal digits, of which '~' comes after all.
+    let after = query.after.map_or_else(|| "~".to_owned(), |id| id.to_string());
+    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
+    let mut page = db.prepare_cached(&format!("{ROW} WHERE id < ?1 ORDER BY id DESC LIMIT ?2"))?;
+    let rows = page.query_map(params![after, limit], session_row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+    let labels: String = row.get(3)?;
+    let parent: Option<String> = row.get(4)?;
+    let new = NewSession {
+        request: row.get(1)?,
+        title: row.get(2)?,
+        labels: serde_json::from_str(&labels).map_err(|fault| unreadable(3, fault))?,
+        parent: parent.map(|_| id_at(row, 4)).transpose()?,
+    };
+    Ok(SessionRow {
+        id: id_at(row, 0)?,
+        new,
+        created: Timestamp(row.get(5)?),
+        used: Timestamp(row.get(6)?),
+        head: Seq(row.get(7)?),
+        epoch: Epoch(row.get(8)?),
+        minted: row.get(9)?,
+        owner: owner(row, 10)?,
+    })
+}
+
+/// An owner and the end of its lease, from two columns.
+fn owner(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<(OwnerId, Timestamp)>> {
+    let (owner, until): (Option<String>, Option<i64>) = (row.get(column)?, row.get(column + 1)?);
+    let Some((owner, until)) = owner.zip(until) else {
+        return Ok(None);
+    };
+    let owner = owner.parse().map_err(|fault| unreadable(column, fault))?;
+    Ok(Some((owner, Timestamp(until))))
+}
+
+fn id_at(row: &Row<'_>, column: usize) -> rusqlite::Result<SessionId> {
+    let id: String = row.get(column)?;
+    id.parse().map_err(|fault| unreadable(column, fault))
+}
+
+fn unreadable(column: usize, fault: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(fault))
+}
+
+pub(super) fn set_title(db: &Connection, into: Into<'_>, title: &str) -> Outcome<()> {
+    let sql = "UPDATE session SET title = ?1 WHERE sid = ?2";
+    db.prepare_cached(sql)?.execute(params![title, into.sid])?;
+    Ok(())
+}
+
+pub(super) fn add_conversation(db: &Connection, into: Into<'_>, conversation: &Conversation) -> Outcome<()> {
+    let text = body::write(conversation, "a conversation")?;
+    let sql = "INSERT INTO conversation (sid, id, body, crc) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+    let values = params![into.sid, conversation.id.0, text, body::crc(&text)];
+    if db.prepare_cached(sql)?.execute(values)? == 0 {
+        return Err(into.is_there(&format!("conversation {}", conversation.id)).into());
+    }
+    Ok(())
+}
+
+pub(super) fn conversations(db: &Connection, sid: i64) -> Outcome<Vec<Conversation>> {
+    let mut all = db.prepare_cached("SELECT id, crc, body FROM conversation WHERE sid = ?1 ORDER BY id")?;
+    let mut rows = all.query([sid])?;
+    let mut conversations = Vec::new();
+    while let Some(row) = rows.next()? {
+        conversations.push(conversation_at(row, sid)?);
+    }
+    Ok(conversations)
+}
+
+pub(super) fn conversation(db: &Connection, sid: i64, id: ConversationId) -> Outcome<Option<Conversation>> {
+    let mut find = db.prepare_cached("SELECT id, crc, body FROM conversation WHERE sid = ?1 AND id = ?2")?;
+    let mut rows = find.query(params![sid, id.0])?;
+    rows.next()?.map(|row| conversation_at(row, sid)).transpose()
+}
+
+fn conversation_at(row: &Row<'_>, sid: i64) -> Outcome<Conversation> {
+    let id: u64 = row.get(0)?;
+    body::read(row, [1, 2], || format!("table conversation, sid {sid}, id {id}"))
+}

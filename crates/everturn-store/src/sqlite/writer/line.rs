@@ -1,0 +1,262 @@
+//! What the writer's thread holds: its connection, and how a group becomes a transaction.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use everturn_core::{
+    error::{Error, Result},
+    storage::Durability,
+};
+use rusqlite::{Connection, MAIN_DB, wal::CheckpointMode};
+
+use super::{Counts, Request};
+use crate::sqlite::{
+    checkpoint::{Bell, CAP_PAGES, GROWN_PAGES},
+    connection::Place,
+    fault::{Fault, Outcome},
+    session,
+};
+
+/// The connection that writes, and what is known of its log.
+pub(super) struct Line {
+    place: Arc<Place>,
+    /// None after an I/O error: nothing is tried again on a connection that has seen one.
+    connection: Option<Connection>,
+    durability: Durability,
+    wal: Wal,
+    counts: Arc<Counts>,
+}
+
+/// The size of the write-ahead log, in pages, and when the checkpointer was last called.
+struct Wal {
+    pages: Arc<AtomicU32>,
+    called_at: u32,
+    bell: Bell,
+}
+
+/// Why no request of a group has its answer yet.
+enum Stop {
+    /// No transaction began: the file is busy, or cannot be opened.
+    Unbegun(Error),
+    /// Nothing was stored, and that is certain.
+    Refused(Error),
+    /// The answer to COMMIT was an I/O error: what is stored has to be looked up.
+    Uncertain(Fault),
+}
+
+impl Line {
+    pub(super) fn new(connection: Connection, place: Arc<Place>, bell: Bell, counts: Arc<Counts>) -> Self {
+        let wal = Wal {
+            pages: Arc::new(AtomicU32::new(0)),
+            called_at: 0,
+            bell,
+        };
+        let mut line = Self {
+            place,
+            connection: None,
+            durability: Durability::Durable,
+            wal,
+            counts,
+        };
+        // Without the hook the log is checkpointed when the store closes.
+        line.connection = line.wal.watch(connection).ok();
+        line
+    }
+
+    /// Stores a group and answers it.
+    pub(super) fn commit(&mut self, mut group: Vec<Request>) {
+        match self.store(&mut group) {
+            Ok(()) => group.into_iter().for_each(|request| request.reply(None)),
+            Err(Stop::Unbegun(error)) => group.into_iter().for_each(|request| request.reply(Some(&error))),
+            Err(Stop::Refused(error)) if group.len() == 1 => {
+                group.into_iter().for_each(|request| request.reply(Some(&error)));
+            }
+            // One of them may be to blame, so each gets a transaction of its own.
+            Err(Stop::Refused(_)) => group.into_iter().for_each(|request| self.commit(vec![request])),
+            Err(Stop::Uncertain(fault)) => self.look_up(group, fault),
+        }
+        self.wal.after_commit(self.connection.as_ref());
+    }
+
+    fn store(&mut self, group: &mut [Request]) -> Result<(), Stop> {
+        self.reopen().map_err(Stop::Unbegun)?;
+        let durability = group.iter().map(|request| request.ticket.durability).max();
+        self.set_durability(durability.unwrap_or(Durability::Durable))
+            .map_err(unbegun)?;
+        let connection = self.connection.as_ref().expect("it was just reopened");
+        execute(connection, "BEGIN IMMEDIATE").map_err(unbegun)?;
+        let before = connection.total_changes();
+        if let Err(stop) = write(connection, group) {
+            let _rolled_back = execute(connection, "ROLLBACK");
+            self.connection = None;
+            return Err(stop);
+        }
+        let wrote = connection.total_changes() > before;
+        let commits = group
+            .iter()
+            .filter(|request| request.failure.is_none() && request.job.is_commit());
+        let commits = commits.count() as u64;
+        self.counts
+            .add(commits, wrote && self.durability == Durability::Durable);
+        Ok(())
+    }
+
+    /// Sets what COMMIT waits for. SQLite takes it between transactions only.
+    fn set_durability(&mut self, durability: Durability) -> Outcome<()> {
+        if let Some(connection) = self.connection.as_ref()
+            && self.durability != durability
+        {
+            let synchronous = match durability {
+                Durability::Durable => "FULL",
+                Durability::Relaxed => "NORMAL",
+            };
+            connection.pragma_update(None, "synchronous", synchronous)?;
+            self.durability = durability;
+        }
+        Ok(())
+    }
+
+    fn reopen(&mut self) -> Result<()> {
+        if self.connection.is_none() {
+            let connection = self.place.open_writer()?;
+            let watched = self.wal.watch(connection);
+            let explain = |fault: Fault| fault.into_error("reopen the store");
+            self.connection = Some(watched.map_err(explain)?);
+            self.durability = Durability::Durable;
+        }
+        Ok(())
+    }
+
+    /// Answers a group whose COMMIT met an I/O error.
+    ///
+    /// A sync that failed is never tried again: the log's pages count as written then, whether they are or not. A new
+    /// connection moves the log into the file instead and cuts it, so that what it shows afterwards is what is stored.
+    fn look_up(&mut self, group: Vec<Request>, fault: Fault) {
+        let cut = self.reopen().and_then(|()| self.cut_log());
+        let cause = fault.into_error("commit");
+        for mut request in group {
+            if request.failure.is_none() {
+                request.failure = match &cut {
+                    Ok(()) => self.settle(&request, &cause).err(),
+                    Err(_) => Some(
+                        Error::closed(format!(
+                            "{}: {cause}; whether it is stored is not known",
+                            request.ticket.attempted
+                        ))
+                        .caused_by(cause.clone()),
+                    ),
+                };
+            }
+            request.reply(None);
+        }
+    }
+
+    fn cut_log(&mut self) -> Result<()> {
+        let connection = self.connection.as_ref().expect("it was just reopened");
+        let cut = connection.wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::TRUNCATE);
+        if cut.is_err() {
+            self.connection = None;
+        }
+        cut.map(drop)
+            .map_err(|fault| Fault::Sql(fault).into_error("empty the log"))
+    }
+
+    fn settle(&self, request: &Request, cause: &Error) -> Result<()> {
+        let connection = self.connection.as_ref().expect("the log was cut with it");
+        let attempted = &request.ticket.attempted;
+        let is_stored = match &request.ticket.proof {
+            Some(proof) => session::holds(connection, request.ticket.session, proof)
+                .map_err(|fault| fault.into_error(attempted))?,
+            None => false,
+        };
+        if is_stored {
+            self.counts.add(u64::from(request.job.is_commit()), true);
+            return Ok(());
+        }
+        let message = format!("{attempted}: {cause}; it was looked up and is not stored, try again");
+        Err(Error::unavailable(message).caused_by(cause.clone()))
+    }
+}
+
+fn unbegun(fault: Fault) -> Stop {
+    Stop::Unbegun(fault.into_error("begin to write"))
+}
+
+fn refused(fault: Fault) -> Stop {
+    Stop::Refused(fault.into_error("write"))
+}
+
+/// Writes a group in the transaction that has begun, and commits it.
+fn write(db: &Connection, group: &mut [Request]) -> Result<(), Stop> {
+    let alone = group.len() == 1;
+    for request in &mut *group {
+        let guarded = if alone {
+            request.job.run(db)
+        } else {
+            guarded(db, request)
+        };
+        match guarded {
+            Ok(()) => {}
+            Err(fault) if fault.is_of_the_machine() || db.is_autocommit() => return Err(refused(fault)),
+            Err(fault) => request.failure = Some(fault.into_error(&request.ticket.attempted)),
+        }
+    }
+    if group.iter().all(|request| request.failure.is_some()) {
+        return execute(db, "ROLLBACK").map_err(refused);
+    }
+    execute(db, "COMMIT").map_err(|fault| match fault {
+        // The frame that commits is the last to be written, and there was no room for it.
+        full if full.is_full() => refused(full),
+        other => Stop::Uncertain(other),
+    })
+}
+
+/// Runs a request so that its failure takes back what it wrote, and nothing else.
+fn guarded(db: &Connection, request: &mut Request) -> Outcome<()> {
+    execute(db, "SAVEPOINT batch")?;
+    let outcome = request.job.run(db);
+    if outcome.is_err() && !db.is_autocommit() {
+        execute(db, "ROLLBACK TO batch")?;
+    }
+    if !db.is_autocommit() {
+        execute(db, "RELEASE batch")?;
+    }
+    outcome
+}
+
+fn execute(db: &Connection, sql: &str) -> Outcome<()> {
+    db.prepare_cached(sql)?.execute([])?;
+    Ok(())
+}
+
+impl Wal {
+    /// Has the connection tell the size of the log after each commit.
+    fn watch(&mut self, mut connection: Connection) -> Outcome<Connection> {
+        let pages = Arc::clone(&self.pages);
+        connection.wal_hook(Some(move |_: &mut _, now: std::ffi::c_int| {
+            pages.store(u32::try_from(now).unwrap_or(0), Ordering::Relaxed);
+            Ok(())
+        }))?;
+        Ok(connection)
+    }
+
+    fn after_commit(&mut self, connection: Option<&Connection>) {
+        let pages = self.pages.load(Ordering::Relaxed);
+        if pages < self.called_at {
+            self.called_at = 0;
+        }
+        if pages >= CAP_PAGES
+            && let Some(connection) = connection
+        {
+            // Readers that stay too long put it off until the next commit.
+            let _put_off = connection.wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::TRUNCATE);
+            self.called_at = 0;
+            self.pages.store(0, Ordering::Relaxed);
+        } else if pages - self.called_at >= GROWN_PAGES {
+            self.called_at = pages;
+            self.bell.ring();
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The SQLite store: the promises of the port, and those of its own.
+
+mod files;
+mod suite;

@@ -1,0 +1,64 @@
+//! The four tools together.
+
+use everturn_core::{json::RawJson, policy::Act, tool::Replay};
+use everturn_tools::coding;
+
+use crate::project::Project;
+
+#[test]
+fn each_tool_may_run_again_and_declares_the_read_of_its_path() {
+    for tool in coding() {
+        assert_eq!(tool.spec().replay, Replay::Safe);
+        let arguments = match tool.spec().name.as_str() {
+            "read" | "list" => r#"{"path":"src"}"#,
+            _ => r#"{"path":"src","pattern":"x"}"#,
+        };
+        let acts = tool.acts(&RawJson::parse(arguments).unwrap()).unwrap();
+        assert_eq!(acts, [Act::Read("src".into())], "{}", tool.spec().name);
+    }
+}
+
+#[test]
+fn the_schemas_name_the_arguments_and_take_no_others() {
+    for (tool, names) in coding().iter().zip([
+        &["limit", "offset", "path"][..],
+        &["path"],
+        &["path", "pattern"],
+        &["glob", "ignore_case", "path", "pattern"],
+    ]) {
+        let schema: serde_json::Value = tool.spec().parameters.read().unwrap();
+        let mut known: Vec<_> = schema["properties"].as_object().unwrap().keys().collect();
+        known.sort();
+        assert_eq!(known, names);
+        assert_eq!(schema["additionalProperties"], false);
+        assert_eq!(
+            schema["description"],
+            serde_json::Value::Null,
+            "what Rust reads is not for the model"
+        );
+    }
+}
+
+#[tokio::test]
+async fn null_is_as_good_as_absent() {
+    let project = Project::new(&[("a.txt", "word")]);
+    let read = project
+        .call("read", r#"{"path":"a.txt","offset":null,"limit":null}"#)
+        .await;
+    assert_eq!(read.unwrap(), "     1\tword");
+    assert_eq!(project.call("list", r#"{"path":null}"#).await.unwrap(), "a.txt");
+    assert_eq!(
+        project
+            .call("glob", r#"{"pattern":"*","path":null}"#)
+            .await
+            .unwrap(),
+        "a.txt"
+    );
+    let grep = project
+        .call(
+            "grep",
+            r#"{"pattern":"word","path":null,"glob":null,"ignore_case":null}"#,
+        )
+        .await;
+    assert_eq!(grep.unwrap(), "a.txt:1:word");
+}

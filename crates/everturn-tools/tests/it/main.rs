@@ -1,0 +1,13 @@
+//! The tools and the directory, on real files.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod coding;
+mod directory;
+mod glob;
+mod grep;
+mod list;
+mod paths;
+mod project;
+mod race;
+mod read;
