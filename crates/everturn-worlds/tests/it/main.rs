@@ -1,4 +1,5 @@
-//! Whole worlds: real processes that are killed.
+//! What only the whole can show: processes that are killed, and a tree that is tidy.
 #![allow(clippy::unwrap_used, reason = "a test's unwrap is an assertion")]
 
 mod killed;
+mod tidy;
