@@ -1,7 +1,11 @@
 //! The checkpointer: moves pages from the write-ahead log into the file, behind the writer's back.
 
 use std::{
-    sync::Arc,
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::{self, JoinHandle},
 };
 
@@ -19,13 +23,25 @@ pub(super) const GROWN_PAGES: u32 = 1_000;
 /// From how many pages on the writer itself checkpoints and cuts the log: 64 MB.
 pub(super) const CAP_PAGES: u32 = 16_384;
 
-/// Wakes the checkpointer. Ringing is cheap and never waits.
+/// What the writer and the checkpointer tell each other. Neither waits for the other.
 #[derive(Clone)]
-pub(super) struct Bell(Arc<Queue<()>>);
+pub(super) struct Bell {
+    rung: Arc<Queue<()>>,
+    swept: Arc<AtomicBool>,
+}
 
 impl Bell {
+    /// Wakes the checkpointer.
     pub(super) fn ring(&self) {
-        self.0.push(());
+        self.rung.push(());
+    }
+
+    /// Whether the checkpointer came to the end of the log since this was last asked.
+    ///
+    /// SQLite starts the log over when all of it is in the file. While commits keep coming the checkpointer alone
+    /// never gets there; what is left when it has just been through takes the writer a moment.
+    pub(super) fn has_swept(&self) -> bool {
+        self.swept.swap(false, Ordering::Relaxed)
     }
 }
 
@@ -38,8 +54,11 @@ pub(super) struct Checkpointer {
 impl Checkpointer {
     pub(super) fn start(place: &Place) -> Result<Self> {
         let connection = place.open_checkpointer()?;
-        let bell = Bell(Arc::new(Queue::new()));
-        let rung = Arc::clone(&bell.0);
+        let bell = Bell {
+            rung: Arc::new(Queue::new()),
+            swept: Arc::new(AtomicBool::new(false)),
+        };
+        let rung = bell.clone();
         let thread = thread::spawn(move || run(&connection, &rung));
         Ok(Self {
             bell,
@@ -55,22 +74,23 @@ impl Checkpointer {
 impl Drop for Checkpointer {
     /// Checkpoints a last time, when writer and readers are gone.
     fn drop(&mut self) {
-        self.bell.0.close();
+        self.bell.rung.close();
         if let Some(thread) = self.thread.take() {
             let _panic = thread.join();
         }
     }
 }
 
-fn run(connection: &Connection, rung: &Queue<()>) {
-    let _last = Abandon(rung);
-    while rung.take(std::collections::VecDeque::clear).is_some() {
+fn run(connection: &Connection, bell: &Bell) {
+    let _last = Abandon(&bell.rung);
+    while bell.rung.take(VecDeque::clear).is_some() {
         checkpoint(connection);
+        bell.swept.store(true, Ordering::Relaxed);
     }
     checkpoint(connection);
 }
 
 /// Copies what no reader needs any more. What cannot be copied now waits for the next time; the log has it all.
-fn checkpoint(connection: &Connection) {
+pub(super) fn checkpoint(connection: &Connection) {
     let _later = connection.wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::PASSIVE);
 }

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params, types::Type};
 
 use super::{
     body,
-    commit::{self, Into},
+    commit::{self, Target},
     fault::Outcome,
     owner::Owners,
     writer::Proof,
@@ -238,18 +238,24 @@ fn unreadable(column: usize, fault: impl std::error::Error + Send + Sync + 'stat
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(fault))
 }
 
-pub(super) fn set_title(db: &Connection, into: Into<'_>, title: &str) -> Outcome<()> {
+pub(super) fn set_title(db: &Connection, target: Target<'_>, title: &str) -> Outcome<()> {
     let sql = "UPDATE session SET title = ?1 WHERE sid = ?2";
-    db.prepare_cached(sql)?.execute(params![title, into.sid])?;
+    db.prepare_cached(sql)?.execute(params![title, target.sid])?;
     Ok(())
 }
 
-pub(super) fn add_conversation(db: &Connection, into: Into<'_>, conversation: &Conversation) -> Outcome<()> {
+pub(super) fn add_conversation(
+    db: &Connection,
+    target: Target<'_>,
+    conversation: &Conversation,
+) -> Outcome<()> {
     let text = body::write(conversation, "a conversation")?;
     let sql = "INSERT INTO conversation (sid, id, body, crc) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
-    let values = params![into.sid, conversation.id.0, text, body::crc(&text)];
+    let values = params![target.sid, conversation.id.0, text, body::crc(&text)];
     if db.prepare_cached(sql)?.execute(values)? == 0 {
-        return Err(into.is_there(&format!("conversation {}", conversation.id)).into());
+        return Err(target
+            .is_there(&format!("conversation {}", conversation.id))
+            .into());
     }
     Ok(())
 }

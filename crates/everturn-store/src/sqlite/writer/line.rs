@@ -13,7 +13,7 @@ use rusqlite::{Connection, MAIN_DB, wal::CheckpointMode};
 
 use super::{Counts, Request};
 use crate::sqlite::{
-    checkpoint::{Bell, CAP_PAGES, GROWN_PAGES},
+    checkpoint::{Bell, CAP_PAGES, GROWN_PAGES, checkpoint},
     connection::Place,
     fault::{Fault, Outcome},
     session,
@@ -242,14 +242,16 @@ impl Wal {
         Ok(connection)
     }
 
+    /// Keeps the log short: calls the checkpointer, finishes what it left over, and cuts a log that grew too long.
     fn after_commit(&mut self, connection: Option<&Connection>) {
+        let Some(connection) = connection else { return };
         let pages = self.pages.load(Ordering::Relaxed);
         if pages < self.called_at {
             self.called_at = 0;
         }
-        if pages >= CAP_PAGES
-            && let Some(connection) = connection
-        {
+        if self.bell.has_swept() {
+            checkpoint(connection);
+        } else if pages >= CAP_PAGES {
             // Readers that stay too long put it off until the next commit.
             let _put_off = connection.wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::TRUNCATE);
             self.called_at = 0;
