@@ -7,7 +7,7 @@ use everturn_core::{
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{documents, entries, fault::Outcome, session, submissions, tasks, usage};
+use super::{conversations, documents, entries, fault::Outcome, session, submissions, tasks, usage};
 
 const ADVANCE: &str = "UPDATE session SET head = ?1, used = ?2, minted = ?3, due = ?4
     WHERE id = ?5 AND owner = ?6 AND epoch = ?7 AND head = ?1 - 1 RETURNING sid";
@@ -60,7 +60,7 @@ pub(super) fn commit(db: &Connection, batch: &Batch) -> Outcome<Committed> {
 
 fn store(db: &Connection, target: Target<'_>, write: &Write) -> Outcome<()> {
     match write {
-        Write::Conversation(conversation) => session::add_conversation(db, target, conversation),
+        Write::Conversation(conversation) => conversations::add(db, target, conversation),
         Write::Entry(entry) => entries::add(db, target, entry),
         Write::Task(task) => tasks::put(db, target, task),
         Write::Submission(submission) => submissions::put(db, target, submission),

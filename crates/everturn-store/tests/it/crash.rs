@@ -173,7 +173,7 @@ fn child_on_a_failing_disk() {
         for n in 0..40 {
             let entry = scene.entry(&"a".repeat(50_000)).into_write();
             // After a few entries only the log grows.
-            let batch = scene.batch(if n < 5 { vec![entry] } else { vec![long_title()] });
+            let batch = scene.batch(if n < 5 { vec![entry] } else { vec![long_title(n)] });
             match scene.send(batch.clone()).await {
                 Ok(committed) => assert_eq!(committed, Committed::Stored),
                 Err(error) => {
@@ -192,9 +192,9 @@ fn child_on_a_failing_disk() {
     });
 }
 
-/// A write of 50 KB that takes the place of the one before.
-fn long_title() -> Write {
-    Write::Title("a".repeat(50_000))
+/// A write of 50 KB that takes the place of the one before, and differs from it in every page.
+fn long_title(n: u32) -> Write {
+    Write::Title(n.to_string().repeat(50_000 / n.to_string().len()))
 }
 
 /// Runs one test of this program in a process of its own, which is told the path as one more name to filter by.

@@ -83,6 +83,29 @@ fn the_files_are_their_owner_s_alone_and_the_log_stays() {
     assert!(fs::metadata(wal).unwrap().len() > 0);
 }
 
+/// What was written before a clean close is not read again by the next open, however much it was.
+#[test]
+fn a_closed_store_s_log_starts_over() {
+    let file = Temporary::new();
+    block_on(async {
+        let mut scene = Scene::new(&file.open().await).await;
+        for _ in 0..20 {
+            let entry = scene.entry(&"a".repeat(20_000)).into_write();
+            scene.commit(vec![entry]).await.unwrap();
+        }
+    });
+    let log = fs::read(file.path().with_extension("db-wal")).unwrap();
+    // Source: SQLite, "WAL-mode File Format": a header of 32 bytes, then frames of 24 bytes and a page; a frame whose
+    // salt (bytes 8 to 16) is not the header's (bytes 16 to 24) is not of this log.
+    let frames = log[32..].chunks(24 + 4096);
+    let valid = frames.take_while(|frame| frame[8..16] == log[16..24]).count();
+    assert!(
+        log.len() > 400_000 && valid <= 2,
+        "{valid} frames of {} bytes",
+        log.len()
+    );
+}
+
 #[test]
 fn the_file_says_what_it_is() {
     let file = Temporary::new();

@@ -11,6 +11,9 @@ use everturn_testkit::{
 
 use crate::files::Temporary;
 
+/// Puts something where a store is looked for.
+type Make<'a> = &'a dyn Fn(&Path);
+
 fn refusal(url: &str, options: Options) -> Error {
     block_on(open(url, options)).expect_err("the store is refused")
 }
@@ -36,7 +39,7 @@ fn a_file_that_is_no_store_is_refused_and_left_as_it_is() {
         db.execute_batch("PRAGMA application_id = 7; CREATE TABLE theirs (a)")
             .unwrap();
     };
-    let cases: [(&str, &dyn Fn(&Path), &str); 5] = [
+    let cases: [(&str, Make<'_>, &str); 5] = [
         (
             "text",
             &|path| fs::write(path, "once upon a time ".repeat(100)).unwrap(),
