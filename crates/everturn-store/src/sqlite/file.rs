@@ -43,11 +43,11 @@ pub(super) fn inspect(path: &Path, must_exist: bool) -> Result<bool> {
 
 fn missing(path: &Path, directory: &Path, must_exist: bool) -> Result<bool> {
     let absent = |what: &str| Err(Error::not_found(format!("open store {}: {what}", path.display())));
-    if !directory.is_dir() {
-        return absent("its directory does not exist; create it first");
-    }
     if must_exist {
         return absent("there is no such file; name an existing store, or create one by writing to it");
+    }
+    if !directory.is_dir() {
+        return absent("its directory does not exist; create it first");
     }
     Ok(false)
 }

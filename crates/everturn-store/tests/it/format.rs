@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use crate::files::Temporary;
 
-const FORMAT: &str = include_str!("../../docs/format.md");
+const FORMAT: &str = include_str!("../../../../docs/format.md");
 
 fn names(db: &Connection, sql: &str) -> Vec<String> {
     let mut statement = db.prepare(sql).unwrap();
