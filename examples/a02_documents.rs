@@ -42,10 +42,15 @@ async fn main() -> everturn::Result<()> {
     let at_goodbye = session.snapshot_as_of::<Notes>(chat, goodbye).await?;
     assert_eq!(now, noted("she said goodbye"));
     assert_eq!(at_hello, noted("she said hello"));
-    assert_eq!(at_goodbye, now);
+    assert_eq!(at_goodbye, noted("she said goodbye"));
 
-    println!("notes now:                 {now:?}");
-    println!("notes as of entry {hello} (hello): {at_hello:?}");
+    for (when, notes) in [
+        ("now", now),
+        ("as of goodbye", at_goodbye),
+        ("as of hello", at_hello),
+    ] {
+        println!("notes {when}: {}", notes.unwrap_or_default().text);
+    }
     Ok(())
 }
 

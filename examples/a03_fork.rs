@@ -54,6 +54,7 @@ async fn main() -> everturn::Result<()> {
 
     let fourth = say(&session, root, "it still rains", "in bed").await?;
     assert_eq!(seen(&session, root).await?, [fourth, second, first]);
+    assert_eq!(notes(&session, root).await?, "in bed");
     assert_eq!(seen(&session, fork).await?, [third, first]);
     assert_eq!(notes(&session, fork).await?, "in the park");
 

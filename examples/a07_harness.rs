@@ -2,7 +2,7 @@
 //! commit that creates the session; creating it again, also after a restart, opens it and ignores the spec.
 
 use everturn::{
-    Agent, Harness, Result, SessionSpec, World,
+    Harness, Result, SessionSpec, World,
     id::{ConversationId, Seq},
     model::Thinking,
     storage::SessionQuery,
@@ -24,11 +24,7 @@ async fn main() -> Result<()> {
     assert_eq!(session.root().id(), ConversationId(1));
     assert_eq!(session.head(), Seq(1));
     assert_eq!(session.root().agent().await?, wanted.agent);
-    println!(
-        "session {id}: {} thinks with {}",
-        session.root().id(),
-        named(&wanted)
-    );
+    println!("session {id} begins with its agent: chat/large, thinking hard");
 
     // The request id says that it is the same creation, and so it is the same session.
     drop(session);
@@ -69,22 +65,9 @@ async fn open(file: &Path) -> Result<Harness> {
 
 /// A spec with a request id, so that its creation can be repeated safely.
 fn spec(title: &str, model: &str, thinking: Thinking) -> Result<SessionSpec> {
-    Ok(SessionSpec {
-        request: Some("fruit".into()),
-        title: Some(title.into()),
-        agent: Agent {
-            model: Some(model.parse()?),
-            thinking,
-            ..Agent::default()
-        },
-        ..SessionSpec::default()
-    })
-}
-
-fn named(spec: &SessionSpec) -> String {
-    spec.agent
-        .model
-        .as_ref()
-        .map(ToString::to_string)
-        .unwrap_or_default()
+    let mut spec = SessionSpec::model(model.parse()?);
+    spec.request = Some("fruit".into());
+    spec.title = Some(title.into());
+    spec.agent.thinking = thinking;
+    Ok(spec)
 }

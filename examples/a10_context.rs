@@ -3,9 +3,10 @@
 
 use everturn::{
     Result, World,
+    context::Context,
     conversation::Ownership,
     entry::{Edit, Entry, Head},
-    id::{ConversationId, EntryId},
+    id::ConversationId,
     json::RawJson,
     kernel::{Memory, Opener, Session},
     message::{Assistant, Call, CallId, CallResult, End, Message, Outcome, Part},
@@ -21,29 +22,22 @@ async fn main() -> Result<()> {
 
     let mut tx = session.begin().await?;
     let mut say = |message| tx.append(chat, Entry::new("app.said").message(message));
-    let question = say(Message::user("what is the wether?"))?;
+    let question = say(Message::user("wether?"))?;
     let aborted = say(assistant([Part::Text("The wea".into())], End::Aborted))?;
     let calls = say(assistant([call("a"), call("b")], End::Complete))?;
     let result_b = say(result("b", "windy"))?;
-    let system = say(Message::system("Answer in one word."))?;
+    let system = say(Message::system("One word."))?;
     let result_a = say(result("a", "sunny"))?;
     let answer = say(Message::assistant("Sunny."))?;
-    let mend = Edit::replace(question, [Message::user("what is the weather?")]);
+    let mend = Edit::replace(question, [Message::user("weather?")]);
     let edit = tx.append(chat, Entry::new("app.edit").edit(mend))?;
     let note = tx.append(chat, Entry::new("app.note").data("seen by people only"))?;
     tx.commit().await?;
 
     // The edited question, no aborted answer, results in call order ahead of the system change, and no note.
     let request = sent(&session, chat).await?;
-    let talk = [
-        "what is the weather?",
-        "",
-        "sunny",
-        "windy",
-        "Answer in one word.",
-        "Sunny.",
-    ];
-    assert_eq!(texts(&request), talk);
+    let talk = ["weather?", "", "sunny", "windy", "One word.", "Sunny."];
+    assert_eq!(request.texts(), talk);
     println!("the request: {talk:?}");
 
     // A fork cut at the calls has no results: made-up ones say so, and the request stays legal.
@@ -51,22 +45,26 @@ async fn main() -> Result<()> {
     let fork = tx.fork(chat, calls, Ownership::Ownerless).await?;
     tx.commit().await?;
     let request = sent(&session, fork).await?;
-    let made_up: Vec<_> = request.iter().filter_map(missing).collect();
-    assert_eq!(
-        (request.len(), made_up),
-        (4, vec!["a".to_owned(), "b".to_owned()])
-    );
-    println!("a fork at the calls: two results made up, both as errors");
+    let messages = request.messages();
+    assert_eq!(messages.len(), 4, "a question, its calls, and two results");
+    for (message, call) in messages[2..].iter().zip(["a", "b"]) {
+        let Message::Result(made_up) = &**message else {
+            panic!("a result for {call}, and not {message:?}");
+        };
+        assert_eq!(
+            (&*made_up.call.0, &made_up.outcome),
+            (call, &Outcome::MissingResult)
+        );
+        assert!(made_up.outcome.is_error());
+    }
+    println!("a fork at the calls: two results made up, both errors");
 
     // A summary with a head on itself stands for all that came before it.
     let mut tx = session.begin().await?;
-    let summary = Entry::new("app.summary").message(Message::user("We talked about the weather."));
+    let summary = Entry::new("app.summary").message(Message::user("We talked of weather."));
     let summary = tx.append(chat, summary.head(Head::Itself))?;
     tx.commit().await?;
-    assert_eq!(
-        texts(&sent(&session, chat).await?),
-        ["We talked about the weather."]
-    );
+    assert_eq!(sent(&session, chat).await?.texts(), ["We talked of weather."]);
 
     // Paging still shows every stored entry, newest first, whatever the requests leave out.
     let stored = [
@@ -88,18 +86,10 @@ async fn main() -> Result<()> {
 }
 
 /// What a model would be sent, proven to be legal.
-async fn sent(session: &Session, chat: ConversationId) -> Result<Vec<Message>> {
-    let mut context = session.context(chat, None::<EntryId>).await?;
+async fn sent(session: &Session, chat: ConversationId) -> Result<Context> {
+    let mut context = session.context(chat, None).await?;
     context.check()?;
-    Ok(context
-        .messages()
-        .iter()
-        .map(|message| (**message).clone())
-        .collect())
-}
-
-fn texts(messages: &[Message]) -> Vec<String> {
-    messages.iter().map(Message::text).collect()
+    Ok(context)
 }
 
 fn assistant(parts: impl Into<Vec<Part>>, end: End) -> Message {
@@ -126,12 +116,4 @@ fn result(call: &str, text: &str) -> Message {
         outcome: Outcome::Ok,
         time: None,
     })
-}
-
-/// The call of a made-up result.
-fn missing(message: &Message) -> Option<String> {
-    match message {
-        Message::Result(result) if result.outcome == Outcome::MissingResult => Some(result.call.to_string()),
-        _ => None,
-    }
 }

@@ -1,6 +1,6 @@
 //! Two turns of one conversation, in memory, with a model that answers by a script.
 
-use everturn::{Agent, Harness, Input, Models, Result, SessionSpec, kernel::Memory, store::Store};
+use everturn::{Harness, Input, Models, Result, SessionSpec, kernel::Memory, store::Store};
 use everturn_testkit::scripted::{Reply, Scripted};
 
 #[tokio::main]
@@ -13,16 +13,7 @@ async fn main() -> Result<()> {
         .models(models)
         .open()
         .await?;
-    let agent = Agent {
-        model: Some("scripted".parse()?),
-        ..Agent::default()
-    };
-    let session = harness
-        .create(SessionSpec {
-            agent,
-            ..SessionSpec::default()
-        })
-        .await?;
+    let session = harness.create(SessionSpec::model("scripted".parse()?)).await?;
     let chat = session.root();
 
     let one = chat.submit(Input::text("Count.")).await?.answer().await?;
@@ -32,16 +23,11 @@ async fn main() -> Result<()> {
 
     assert_eq!(session.history().await?.len(), 2, "turns");
     let context = session.context(chat.id(), None).await?;
-    let said: Vec<String> = context.messages().iter().map(|message| message.text()).collect();
+    let said = context.texts();
     assert_eq!(said, ["Count.", "one", "Go on.", "two"]);
 
     // The second request carried the whole conversation so far.
-    let sent: Vec<String> = model.requests()[1]
-        .messages
-        .iter()
-        .map(|message| message.text())
-        .collect();
-    assert_eq!(sent, said[..3]);
+    assert_eq!(model.requests()[1].texts(), said[..3]);
 
     println!("two turns, {} messages: {}", said.len(), said.join(" / "));
     Ok(())

@@ -2,8 +2,8 @@
 //! turns cost adds up. Closing ends them all.
 
 use everturn::{
-    Agent, Answer, ConversationHandle, ErrorKind, Harness, Input, Models, Result, SessionSpec,
-    kernel::Memory, store::Store, usage::Total,
+    Answer, ConversationHandle, ErrorKind, Harness, Input, Models, Result, SessionSpec, kernel::Memory,
+    store::Store, usage::Total,
 };
 use everturn_testkit::scripted::{Reply, Scripted};
 
@@ -15,16 +15,7 @@ async fn main() -> Result<()> {
         .models(models)
         .open()
         .await?;
-    let agent = Agent {
-        model: Some("scripted".parse()?),
-        ..Agent::default()
-    };
-    let session = harness
-        .create(SessionSpec {
-            agent,
-            ..SessionSpec::default()
-        })
-        .await?;
+    let session = harness.create(SessionSpec::model("scripted".parse()?)).await?;
     let chat = session.root();
     assert_eq!(session.usage_of(chat.id()).await?, Total::default());
 

@@ -2,7 +2,7 @@
 //! connection to the file reads it back at once, while the first still works.
 
 use everturn::{
-    Agent, CancelToken, EventKind, Harness, Input, Models, Result, SessionSpec, TurnEnd, TurnRecord, World,
+    CancelToken, EventKind, Harness, Input, Models, Result, SessionSpec, TurnEnd, TurnRecord, World,
     conversation::Lineage,
     entry::EntryRecord,
     id::{ConversationId, SessionId},
@@ -27,16 +27,7 @@ async fn main() -> Result<()> {
         ]),
     );
     let harness = Harness::builder(open(&url).await?).models(models).open().await?;
-    let agent = Agent {
-        model: Some("scripted".parse()?),
-        ..Agent::default()
-    };
-    let session = harness
-        .create(SessionSpec {
-            agent,
-            ..SessionSpec::default()
-        })
-        .await?;
+    let session = harness.create(SessionSpec::model("scripted".parse()?)).await?;
     let chat = session.root();
 
     // A second handle: it owns nothing and waits for nobody.

@@ -1,7 +1,7 @@
 //! Open, one turn, close; open again, one turn: the conversation goes on as if nothing had happened.
 
 use everturn::{
-    Agent, Harness, Input, Models, Result, SessionSpec, World,
+    Harness, Input, Models, Result, SessionSpec, World,
     store::{self, Store},
 };
 use everturn_testkit::scripted::{Reply, Scripted};
@@ -14,16 +14,7 @@ async fn main() -> Result<()> {
     // The first process.
     let model = Scripted::new([Reply::text("Nice to meet you, Ada.")]);
     let harness = harness(open(&url).await?, &model).await?;
-    let agent = Agent {
-        model: Some("scripted".parse()?),
-        ..Agent::default()
-    };
-    let session = harness
-        .create(SessionSpec {
-            agent,
-            ..SessionSpec::default()
-        })
-        .await?;
+    let session = harness.create(SessionSpec::model("scripted".parse()?)).await?;
     let id = session.id();
     ask(&session, "I am Ada.").await?;
     session.close().await?;
@@ -41,19 +32,14 @@ async fn main() -> Result<()> {
     assert_eq!(history.len(), 2, "turns");
     assert_eq!(history[1].parent, Some(history[0].record.turn));
     let context = session.context(session.root().id(), None).await?;
-    let said: Vec<String> = context.messages().iter().map(|message| message.text()).collect();
+    let said = context.texts();
     assert_eq!(
         said,
         ["I am Ada.", "Nice to meet you, Ada.", "Who am I?", "You are Ada."]
     );
 
     // The second model was told what the first had answered.
-    let sent: Vec<String> = model.requests()[0]
-        .messages
-        .iter()
-        .map(|message| message.text())
-        .collect();
-    assert_eq!(sent, said[..3]);
+    assert_eq!(model.requests()[0].texts(), said[..3]);
     Ok(())
 }
 
