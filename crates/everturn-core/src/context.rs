@@ -41,7 +41,7 @@ pub use check::{Breach, Checked, check};
 ///     entry: Entry::new("et.user").message(Message::user("hello")),
 /// };
 /// let context = Context::derive(&[entry]);
-/// assert_eq!(context.messages()[0].text(), "hello");
+/// assert_eq!(context.texts(), ["hello"]);
 /// assert_eq!(context.active().len(), 1);
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -133,6 +133,11 @@ impl Context {
     /// The request messages, cheap to share.
     pub fn messages(&self) -> &Arc<Vec<Arc<Message>>> {
         self.assembly.messages()
+    }
+
+    /// What the messages say, one text for each: to look at, not to send.
+    pub fn texts(&self) -> Vec<String> {
+        self.messages().iter().map(|message| message.text()).collect()
     }
 
     /// Proves that the messages are a legal request. What was proven before is not proven again.

@@ -47,7 +47,7 @@ pub trait Model: Send + Sync + 'static {
 /// use everturn_core::{message::Message, model::Request};
 ///
 /// let request = Request::new("qwen", [Message::user("hello")]);
-/// assert_eq!(request.messages[0].text(), "hello");
+/// assert_eq!(request.texts(), ["hello"]);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -73,6 +73,11 @@ impl Request {
             messages: Arc::new(messages.into_iter().map(Arc::new).collect()),
             tools: Arc::from([]),
         }
+    }
+
+    /// What the messages say, one text for each: to look at, not to send.
+    pub fn texts(&self) -> Vec<String> {
+        self.messages.iter().map(|message| message.text()).collect()
     }
 }
 

@@ -19,6 +19,7 @@ use everturn_core::{
     Error, Result,
     env::{Env, Nowhere},
     id::{ConversationId, SessionId},
+    model::ModelRef,
     policy::Policy,
     storage::{NewSession, SessionQuery, SessionRow, Store},
 };
@@ -103,6 +104,26 @@ pub struct SessionSpec {
     pub labels: std::collections::BTreeMap<String, String>,
     /// What the root conversation runs with.
     pub agent: Agent,
+}
+
+impl SessionSpec {
+    /// A session whose root runs with a model, and else with what is usual.
+    ///
+    /// ```
+    /// use everturn_engine::{Agent, SessionSpec};
+    /// let spec = SessionSpec { title: Some("pears".into()), ..SessionSpec::model("demo".parse().unwrap()) };
+    /// assert_eq!(spec.agent, Agent { model: Some("demo".parse().unwrap()), ..Agent::default() });
+    /// ```
+    pub fn model(model: ModelRef) -> Self {
+        let agent = Agent {
+            model: Some(model),
+            ..Agent::default()
+        };
+        Self {
+            agent,
+            ..Self::default()
+        }
+    }
 }
 
 /// Puts a harness together.

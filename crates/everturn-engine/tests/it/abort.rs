@@ -35,11 +35,7 @@ async fn a_cancelled_turn_keeps_what_it_had_said() {
         .answer()
         .await
         .unwrap();
-    let texts: Vec<String> = model.requests()[1]
-        .messages
-        .iter()
-        .map(|message| message.text())
-        .collect();
+    let texts = model.requests()[1].texts();
     assert_eq!(texts, ["a", "b"], "an aborted answer is never sent");
     assert_eq!(session.usage().await.unwrap().len(), 2);
 }

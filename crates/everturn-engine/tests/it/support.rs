@@ -5,7 +5,7 @@ use everturn_core::{
     storage::{NewSession, Store},
     tool::{CallContext, Replay, Tool, ToolResult},
 };
-use everturn_engine::{Agent, Extension, Harness, LiveSession, Models, Opener, Session, SessionSpec, World};
+use everturn_engine::{Extension, Harness, LiveSession, Models, Opener, Session, SessionSpec, World};
 use everturn_testkit::scripted::{Reply, Scripted};
 use std::sync::{
     Arc,
@@ -36,14 +36,7 @@ pub(crate) async fn harness(store: &Store, model: &Scripted, extension: Extensio
 }
 
 pub(crate) fn spec() -> SessionSpec {
-    let model = Some("scripted".parse().expect("a model reference"));
-    SessionSpec {
-        agent: Agent {
-            model,
-            ..Agent::default()
-        },
-        ..SessionSpec::default()
-    }
+    SessionSpec::model("scripted".parse().expect("a model reference"))
 }
 
 /// A session whose model answers by a script, without tools.

@@ -32,11 +32,7 @@ async fn two_turns_share_a_history() {
         .await
         .unwrap();
     assert_eq!((first.text.as_str(), second.text.as_str()), ("one", "two"));
-    let texts: Vec<String> = model.requests()[1]
-        .messages
-        .iter()
-        .map(|message| message.text())
-        .collect();
+    let texts = model.requests()[1].texts();
     assert_eq!(texts, ["first", "one", "second"]);
     let history = session.history().await.unwrap();
     assert_eq!(history.len(), 2);
@@ -214,11 +210,7 @@ async fn a_fault_ends_the_turn_failed_with_its_class() {
             .await
             .unwrap();
         assert_eq!(next.text, "better", "the session goes on");
-        let texts: Vec<String> = model.requests()[1]
-            .messages
-            .iter()
-            .map(|message| message.text())
-            .collect();
+        let texts = model.requests()[1].texts();
         assert_eq!(texts.first().map(String::as_str), Some("a"));
     }
 }
@@ -348,10 +340,6 @@ async fn branching_makes_another_second_turn() {
         } else {
             first.turn
         }));
-    let texts: Vec<String> = model.requests()[2]
-        .messages
-        .iter()
-        .map(|message| message.text())
-        .collect();
+    let texts = model.requests()[2].texts();
     assert_eq!(texts, ["a", "one", "c"]);
 }
