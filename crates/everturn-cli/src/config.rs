@@ -171,7 +171,7 @@ impl File {
     fn set(&mut self, key: &str, item: &Item, owner: Owner) -> Result<(), String> {
         match key {
             "model" => self.model = Some(model(text(key, item)?, owner)?),
-            "thinking" => self.thinking = Some(thinking(text(key, item)?)?),
+            "thinking" => self.thinking = Some(thinking(&text(key, item)?)?),
             "store" => self.store = Some(users_own(key, text(key, item)?, owner)?),
             "chat" => {
                 let table = item
@@ -218,8 +218,8 @@ fn model(name: String, owner: Owner) -> Result<ModelRef, String> {
     Ok(model)
 }
 
-fn thinking(level: String) -> Result<Thinking, String> {
-    serde_json::from_value(level.clone().into())
+fn thinking(level: &str) -> Result<Thinking, String> {
+    serde_json::from_value(level.into())
         .map_err(|_| format!("thinking is default, off, low, medium or high, not {level:?}"))
 }
 

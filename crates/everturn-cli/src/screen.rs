@@ -39,7 +39,7 @@ impl Screen {
             EventKind::AttemptDiscarded { .. } => self.note("(that answer was cut off)"),
             EventKind::CallProposed { name, arguments, .. } => self.note(&call(name, arguments)),
             EventKind::CallEnded { outcome, text, .. } if *outcome != Outcome::Ok => {
-                self.note(&failed(outcome, text))
+                self.note(&failed(outcome, text));
             }
             EventKind::TurnEnded(record) => {
                 self.end_line();

@@ -33,9 +33,9 @@ pub(crate) async fn run(place: &Place, limit: usize, json: bool) -> Result<Exit,
         (after, left) = (Some(last.id), left - page.len());
         page.iter().for_each(|row| {
             if json {
-                line(&fields(row))
+                line(&fields(row));
             } else {
-                screen.text(&shown(row))
+                screen.text(&shown(row));
             }
         });
     }

@@ -53,7 +53,7 @@ fn stream(chunks: &[Value]) -> String {
     )
 }
 
-fn chunk(delta: Value, finish: Option<&str>) -> Value {
+fn chunk(delta: &Value, finish: Option<&str>) -> Value {
     json!({"id": "r1", "model": "test", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 }
 
@@ -63,10 +63,10 @@ fn a_question_goes_to_any_server_with_its_tools() {
         "function": {"name": "grep", "arguments": "{\"pattern\":\"7_000\"}"}}]});
     let usage = json!({"choices": [], "usage": {"prompt_tokens": 31, "completion_tokens": 9}});
     let (url, serving) = serve(vec![
-        stream(&[chunk(call, None), chunk(json!({}), Some("tool_calls"))]),
+        stream(&[chunk(&call, None), chunk(&json!({}), Some("tool_calls"))]),
         stream(&[
-            chunk(json!({"content": "It is large."}), None),
-            chunk(json!({}), Some("stop")),
+            chunk(&json!({"content": "It is large."}), None),
+            chunk(&json!({}), Some("stop")),
             usage,
         ]),
     ]);
@@ -115,7 +115,7 @@ fn a_question_goes_to_any_server_with_its_tools() {
 fn a_server_that_refuses_cuts_or_lies_fails_the_turn_with_its_class() {
     let refusal = "HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n{\"error\":{\"message\":\"no\"}}";
     let page = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n<html>welcome</html>";
-    let cut = stream(&[chunk(json!({"content": "half of"}), None)]).replace("data: [DONE]\n\n", "");
+    let cut = stream(&[chunk(&json!({"content": "half of"}), None)]).replace("data: [DONE]\n\n", "");
     let lie = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\ndata: {\"choices\": 5}\n\n";
     for (answer, class) in [
         (refusal, "auth"),
