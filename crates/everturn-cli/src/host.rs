@@ -3,7 +3,8 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use everturn::{
-    Agent, AgentChange, Error, Extension, Harness, LiveSession, Models, SessionSpec, SystemClock, World,
+    Agent, AgentChange, Error, ErrorKind, Extension, Harness, LiveSession, Models, SessionSpec, SystemClock,
+    World,
     env::{Env, Nowhere},
     id::SessionId,
     model::ModelRef,
@@ -81,14 +82,19 @@ impl Host {
             thinking: self.config.thinking,
             directory: Some(self.config.root.to_string_lossy().into_owned()),
         };
-        Ok(self
-            .harness
-            .create(SessionSpec {
-                title: title(question),
-                agent,
-                ..SessionSpec::default()
+        let spec = SessionSpec {
+            title: title(question),
+            agent,
+            ..SessionSpec::default()
+        };
+        self.harness
+            .create(spec)
+            .await
+            .map_err(|error| match error.kind() {
+                // What is not there is what the arguments or the configuration named.
+                ErrorKind::NotFound => Failure::usage(error.to_string()),
+                _ => error.into(),
             })
-            .await?)
     }
 
     async fn last_used(&self) -> Result<SessionId, Failure> {
@@ -191,8 +197,8 @@ fn title(question: &str) -> Option<String> {
 /// Adds what to do to errors that a person meets when opening a session.
 fn explain(error: Error) -> Failure {
     let hint = match error.kind() {
-        everturn::ErrorKind::NotFound => "; `everturn sessions` lists those that are there",
-        everturn::ErrorKind::Owned { .. } => "; end that process, or wait for it",
+        ErrorKind::NotFound => "; `everturn sessions` lists those that are there",
+        ErrorKind::Owned { .. } => "; end that process, or wait for it",
         _ => "",
     };
     let mut failure = Failure::from(error);

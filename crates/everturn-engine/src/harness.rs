@@ -165,9 +165,11 @@ impl Harness {
     /// Creates a session. What the spec says of the root lands in the creating commit.
     ///
     /// Promise: repeating `spec.request` opens the session that it created, and ignores the rest of the spec.
-    /// Errors: `Invalid` when the agent's directory cannot be used; what storage says.
+    /// Errors: `NotFound` when no provider of the agent's model is installed; `Invalid` when the agent's directory
+    /// cannot be used; what storage says.
     pub async fn create(&self, spec: SessionSpec) -> Result<LiveSession> {
         (self.0.env)(&spec.agent)?;
+        self.0.check_model(spec.agent.model.as_ref())?;
         let SessionSpec {
             request,
             title,
@@ -216,6 +218,11 @@ impl Harness {
 }
 
 impl Shared {
+    /// A model that nobody can answer for is refused when it is chosen, not when it is asked.
+    pub(crate) fn check_model(&self, model: Option<&ModelRef>) -> Result<()> {
+        model.map_or(Ok(()), |model| self.models.resolve(model).map(drop))
+    }
+
     /// What is installed now; the snapshot stays as it is.
     pub(crate) fn registry(&self) -> Arc<Registry> {
         self.registry

@@ -119,7 +119,7 @@ fn a_model_that_is_not_there_fails_the_turn_and_loses_nothing() {
     let place = Place::new();
     place
         .run(&["run", "x", "--model", "nope/x"])
-        .refused(1, "there is no provider nope");
+        .refused(2, "there is no provider nope");
     place
         .run(&["run", "x", "--model", "chat/x@http://127.0.0.1:9/v1"])
         .refused(1, "127.0.0.1:9");
@@ -128,8 +128,8 @@ fn a_model_that_is_not_there_fails_the_turn_and_loses_nothing() {
         .refused(2, "PROVIDER/MODEL");
     assert_eq!(
         place.run(&["sessions"]).well().lines().count(),
-        2,
-        "both questions are kept"
+        1,
+        "the question that could be asked is kept"
     );
     place
         .run(&["run", "--continue", "hello", "--model", "demo"])

@@ -115,7 +115,10 @@ impl ConversationHandle {
     }
 
     /// Changes what the conversation runs with, in one commit. The next turn goes by it.
+    ///
+    /// Errors: `NotFound` when no provider of the model is installed; nothing was changed.
     pub async fn configure(&self, change: AgentChange) -> Result<()> {
+        self.live.shared().check_model(change.model.as_ref())?;
         let mut tx = self.live.begin().await?;
         change.apply(tx.doc::<Agent>(self.id).await?);
         tx.commit().await.map(drop)
