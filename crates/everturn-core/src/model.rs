@@ -155,6 +155,18 @@ pub enum Delta {
     End(Stop),
 }
 
+impl Delta {
+    /// Bytes of what it adds to the message.
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::Text(piece) | Self::Thinking(piece) | Self::CallArguments { piece, .. } => piece.len(),
+            Self::CallStart { name, .. } => name.len(),
+            Self::Opaque(item) => item.get().len(),
+            Self::Started { .. } | Self::CallEnd { .. } | Self::Usage(_) | Self::End(_) => 0,
+        }
+    }
+}
+
 /// A request that did not end well.
 ///
 /// ```

@@ -26,6 +26,7 @@ pub struct Response {
     stop: Option<Stop>,
     response: Option<String>,
     model: Option<String>,
+    weight: usize,
 }
 
 /// A part that may still grow.
@@ -64,6 +65,7 @@ pub struct CallDraft {
 impl Response {
     /// Takes the next delta.
     pub fn push(&mut self, delta: Delta) {
+        self.weight += delta.weight();
         match delta {
             Delta::Started { response, model } => {
                 self.response = response.or(self.response.take());
@@ -153,6 +155,11 @@ impl Response {
     /// Why the model stopped; none while it has not.
     pub fn stop(&self) -> Option<Stop> {
         self.stop
+    }
+
+    /// Bytes of what has come: what the message will weigh at least.
+    pub fn weight(&self) -> usize {
+        self.weight
     }
 
     /// Whether nothing to keep has come.

@@ -26,6 +26,7 @@ use crate::World;
 use line::Line;
 use state::State;
 pub use stranger::SessionReader;
+pub(crate) use transaction::ENTRY_MAX;
 pub use transaction::Transaction;
 
 /// An open session: the right to commit to it, and a cheap handle. Cloning it shares it.

@@ -21,6 +21,8 @@ use crate::Transaction;
 /// The kind of calls as tasks.
 pub(crate) const KIND: &str = "et.call";
 const VERSION: u32 = 1;
+/// How much of a call's output goes into its result, in bytes.
+const OUTPUT_MAX: usize = 64 << 10;
 
 /// The intent of a call: committed before it runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -201,7 +203,7 @@ async fn run(
     tokio::select! {
         biased;
         result = &mut running => Ok(match result {
-            Ok(Ok(output)) => (Outcome::Ok, output.text),
+            Ok(Ok(output)) => (Outcome::Ok, within_limit(output.text)),
             Ok(Err(error)) if cancel.is_cancelled() => (Outcome::Cancelled, error.to_string()),
             Ok(Err(error)) => {
                 let (text, outcome) = error.into_parts();
@@ -214,6 +216,17 @@ async fn run(
             Ok((Outcome::Unknown, text.into()))
         }
     }
+}
+
+/// What of an output the model is told: its beginning, at whole characters. Tools keep limits of their own; this one
+/// keeps any of them from growing the transcript without end.
+fn within_limit(mut text: String) -> String {
+    let bytes = text.len();
+    if bytes > OUTPUT_MAX {
+        text.truncate(text.floor_char_boundary(OUTPUT_MAX));
+        text.push_str(&format!("\n({bytes} bytes in all, the rest is left out)"));
+    }
+    text
 }
 
 /// What a panic said.

@@ -24,6 +24,7 @@ use super::{
     line::{self, Line},
     state::{Adopted, Changed},
 };
+pub(crate) use check::ENTRY_MAX;
 use fork::Fork;
 
 /// A change of a session, as a value: put together in memory, stored by [`commit`](Self::commit), rolled back when it

@@ -183,3 +183,41 @@ async fn a_tool_that_panics_is_an_error_result() {
     assert_eq!(*outcome, Outcome::Error);
     assert!(text.contains("the bottom fell out"), "{text}");
 }
+
+/// A tool that prints much.
+struct Printing;
+
+impl Tool for Printing {
+    const NAME: &'static str = "print";
+    type Arguments = Empty;
+
+    fn description(&self) -> &str {
+        "Prints."
+    }
+
+    async fn run(&self, _: &CallContext, _: Empty) -> ToolResult {
+        Ok("é".repeat(10 << 20).into())
+    }
+}
+
+#[tokio::test]
+async fn an_output_without_end_is_cut_and_says_so() {
+    let model = Scripted::new([Reply::calls([("print", "{}")]), Reply::text("much")]);
+    let harness = harness(&store(), &model, Extension::new("test").tool(Printing)).await;
+    let session = harness.create(spec()).await.unwrap();
+    assert_eq!(
+        session
+            .root()
+            .submit(Input::text("a"))
+            .await
+            .unwrap()
+            .answer()
+            .await
+            .unwrap()
+            .text,
+        "much"
+    );
+    let (outcome, text) = &outcomes(&session).await[0];
+    assert_eq!(*outcome, Outcome::Ok);
+    assert!(text.len() < 70_000 && text.ends_with("(20971520 bytes in all, the rest is left out)"));
+}

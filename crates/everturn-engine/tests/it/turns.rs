@@ -343,3 +343,39 @@ async fn branching_makes_another_second_turn() {
     let texts = model.requests()[2].texts();
     assert_eq!(texts, ["a", "one", "c"]);
 }
+
+#[tokio::test]
+async fn an_answer_that_no_entry_can_hold_fails_the_turn() {
+    let mut endless = Reply::text("x".repeat(1000));
+    for _ in 0..2_000 {
+        endless = endless.then_text("x".repeat(1000));
+    }
+    let (session, _) = scripted([endless, Reply::text("short")]).await;
+    let answer = session
+        .root()
+        .submit(Input::text("a"))
+        .await
+        .unwrap()
+        .answer()
+        .await
+        .unwrap();
+    assert_eq!(
+        answer.end,
+        End::Failed {
+            reason: "too_large".into()
+        }
+    );
+    assert_eq!(
+        answer.total.requests, 1,
+        "what it cost is in the ledger all the same"
+    );
+    let next = session
+        .root()
+        .submit(Input::text("b"))
+        .await
+        .unwrap()
+        .answer()
+        .await
+        .unwrap();
+    assert_eq!(next.text, "short");
+}

@@ -8,11 +8,11 @@ use everturn_core::{
     entry::{Entry, kind},
     id::{Seq, TaskId},
     message::{Assistant, CallId, End, Message, Stop},
-    model::{DeltaStream, Fault, FaultClass, Request},
+    model::{Delta, DeltaStream, Fault, FaultClass, Request},
     response::Response,
     usage::UsageRow,
 };
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -22,7 +22,11 @@ use super::{
 use crate::{
     Transaction,
     harness::{call, live::LiveSession},
+    session::ENTRY_MAX,
 };
+
+/// After how many deltas without a pause others get to run.
+const BURST: u32 = 64;
 
 /// Data of an assistant entry: which attempt at which step it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -35,8 +39,8 @@ pub(crate) struct Attempt {
 enum Ended {
     /// The model stopped by itself.
     Well(Stop),
-    /// The provider, or the way to it, failed.
-    Faulted(Fault),
+    /// The provider, or the way to it, failed; or what came cannot be kept.
+    Failed(Reason),
     /// The turn was told to stop.
     Cancelled,
 }
@@ -135,6 +139,26 @@ fn account(
     });
 }
 
+/// Takes what came of a stream; gives how the request ended, if it did.
+fn take(response: &mut Response, delta: Option<std::result::Result<Delta, Fault>>) -> Option<Ended> {
+    match delta {
+        Some(Ok(delta)) if response.weight() + delta.weight() > ENTRY_MAX => {
+            let message =
+                format!("the answer has more than {ENTRY_MAX} bytes, which is all an entry may hold");
+            Some(Ended::Failed(Reason::new("too_large", message)))
+        }
+        Some(Ok(delta)) => {
+            response.push(delta);
+            response.stop().map(Ended::Well)
+        }
+        Some(Err(fault)) => Some(Ended::Failed(Reason::fault(&fault))),
+        None => {
+            let fault = Fault::new(FaultClass::Transient, "the stream ended before the response did");
+            Some(Ended::Failed(Reason::fault(&fault)))
+        }
+    }
+}
+
 /// A pinned request on its way.
 struct Sending<'a> {
     live: &'a LiveSession,
@@ -171,32 +195,27 @@ impl Sending<'_> {
     async fn stream(&self, mut stream: DeltaStream) -> Result<(Response, Ended, bool)> {
         let mut response = Response::default();
         let mut flush = Flush::new(self);
-        loop {
+        let mut taken = 0_u32;
+        let ended = loop {
             tokio::select! {
                 biased;
-                () = self.cancel.cancelled() => return Ok((response, Ended::Cancelled, flush.finish().await?)),
-                delta = stream.next() => match delta {
-                    Some(Ok(delta)) => {
-                        response.push(delta);
-                        flush.is_due = true;
-                        if let Some(stop) = response.stop() {
-                            drop(stream);
-                            return Ok((response, Ended::Well(stop), flush.finish().await?));
-                        }
-                    }
-                    Some(Err(fault)) => {
-                        drop(stream);
-                        return Ok((response, Ended::Faulted(fault), flush.finish().await?));
-                    }
-                    None => {
-                        let fault = Fault::new(FaultClass::Transient, "the stream ended before the response did");
-                        return Ok((response, Ended::Faulted(fault), flush.finish().await?));
-                    }
+                () = self.cancel.cancelled() => break Ended::Cancelled,
+                delta = stream.next() => match take(&mut response, delta) {
+                    Some(ended) => break ended,
+                    None => flush.is_due = true,
                 },
                 // Reached only when nothing more has come yet: what is there is shown.
                 result = flush.advance(&response) => result?,
             }
-        }
+            taken += 1;
+            if taken.is_multiple_of(BURST) {
+                // A stream that always has more must neither hide what came nor keep the thread.
+                flush.advance(&response).now_or_never().transpose()?;
+                tokio::task::yield_now().await;
+            }
+        };
+        drop(stream);
+        Ok((response, ended, flush.finish().await?))
     }
 
     /// Stages and commits the response, its cost, its calls, and what follows from it.
@@ -207,7 +226,7 @@ impl Sending<'_> {
         };
         let end = match ended {
             Ended::Well(_) => End::Complete,
-            Ended::Faulted(_) => End::Error,
+            Ended::Failed(_) => End::Error,
             Ended::Cancelled => End::Aborted,
         };
         let mut calls = Vec::new();
@@ -242,7 +261,7 @@ impl Sending<'_> {
                 Phase::Calling { calls }
             }
             Ended::Well(stop) => Phase::Responded { stop: *stop, reply },
-            Ended::Faulted(fault) => Phase::Failed(Reason::fault(fault.class, &fault.message)),
+            Ended::Failed(reason) => Phase::Failed(reason.clone()),
             Ended::Cancelled => turn.state.phase,
         };
         if matches!(ended, Ended::Cancelled) && turn.state.cancelled.is_none() {

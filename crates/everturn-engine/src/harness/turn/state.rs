@@ -3,7 +3,7 @@
 use everturn_core::{
     id::{EntryId, Epoch, SubmissionId, TaskId},
     message::Stop,
-    model::{FaultClass, ModelRef, Thinking},
+    model::{Fault, ModelRef, Thinking},
     usage::Total,
 };
 use serde::{Deserialize, Serialize};
@@ -87,8 +87,8 @@ impl Reason {
         }
     }
 
-    pub(crate) fn fault(class: FaultClass, message: impl Into<String>) -> Self {
-        Self::new(class.word(), message)
+    pub(crate) fn fault(fault: &Fault) -> Self {
+        Self::new(fault.class.word(), &fault.message)
     }
 }
 

@@ -12,7 +12,7 @@ use super::Transaction;
 /// The longest name of a kind, in bytes.
 const NAME_MAX: usize = 256;
 /// The greatest weight of an entry, in bytes of JSON.
-const ENTRY_MAX: usize = 1 << 20;
+pub(crate) const ENTRY_MAX: usize = 1 << 20;
 
 /// What can be said of an entry by itself.
 pub(super) fn entry(entry: &Entry) -> Result<()> {
