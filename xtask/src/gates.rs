@@ -74,6 +74,8 @@ fn licences(deny: Deny) -> Passed {
         println!("==> cargo-deny is missing: it is BUILT AND INSTALLED NOW, which takes some minutes");
         cargo("install cargo-deny --locked --version 0.20.2").run()?;
     }
+    // The checker reads the manifests of all platforms' crates, also of those that are not built here.
+    cargo("fetch").run()?;
     cargo("deny --offline check licenses bans sources").run()
 }
 

@@ -1,6 +1,48 @@
-//! The command.
+//! The command `everturn`: arguments in, events out. The only place where everything meets, and the only one that reads
+//! the environment.
 
-#[allow(dead_code, reason = "what writes to the terminal comes later")]
+mod args;
 mod clean;
+mod command;
+mod config;
+mod exit;
+mod follow;
+mod host;
+mod screen;
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let args = args::Args::parse();
+    log();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(fault) => {
+            eprintln!("everturn: start the runtime: {fault}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let ended = runtime.block_on(command::run(args));
+    // A line that a person was asked for blocks a thread that nobody waits for any more.
+    runtime.shutdown_background();
+    match ended {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            eprintln!("everturn: {}", clean::line(&failure.message));
+            failure.exit.into()
+        }
+    }
+}
+
+/// What the parts have to say goes to standard error where EVERTURN_LOG asks for it.
+fn log() {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_env("EVERTURN_LOG").unwrap_or_else(|_| EnvFilter::new("error"));
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false);
+    subscriber.without_time().init();
+}

@@ -1,7 +1,7 @@
 //! What a session is and what comes next: records, rules, ports, and the memory store.
 //!
 //! This crate is pure. It has no clock, no randomness, no files, no SQL and no HTTP: those come in through the
-//! ports it declares ([`clock`], [`storage`], [`model`], [`tool`], [`env`]), and adapters implement them.
+//! ports it declares ([`clock`], [`storage`], [`model`], [`tool`], [`mod@env`]), and adapters implement them.
 //!
 //! Read in this order: [`id`] and [`error`]; [`message`], [`entry`] and [`conversation`] (what is stored);
 //! [`context`] (from a transcript to a request); [`document`] (typed state beside the transcript); [`task`],

@@ -23,7 +23,7 @@ use everturn_core::{
     storage::{NewSession, SessionQuery, SessionRow, Store},
 };
 
-use crate::{Opener, World};
+use crate::{Opener, SessionReader, World};
 pub use agent::{Agent, AgentChange, Current};
 pub use conversation::ConversationHandle;
 pub use event::{Cursor, Event, EventKind, Events};
@@ -170,6 +170,13 @@ impl Harness {
     pub async fn open_session(&self, id: SessionId) -> Result<LiveSession> {
         let session = crate::Session::open(&self.0.opener, id).await?;
         Ok(LiveSession::new(session, self.0.clone()))
+    }
+
+    /// Reads a session without taking it.
+    ///
+    /// Errors: `NotFound`.
+    pub async fn reader(&self, id: SessionId) -> Result<SessionReader> {
+        SessionReader::open(self.0.opener.store.clone(), id).await
     }
 
     /// Sessions, newest first, a page at a time.

@@ -13,5 +13,5 @@ pub use harness::{
     Harness, Input, LiveSession, Models, Registry, SessionSpec, Settings, Submission, TurnEnd, TurnRecord,
     TurnView, WhenBusy,
 };
-pub use session::{Opener, Session, Transaction};
+pub use session::{Opener, Session, SessionReader, Transaction};
 pub use world::{SystemClock, SystemEntropy, World};

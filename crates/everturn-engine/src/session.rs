@@ -5,6 +5,7 @@ mod lease;
 mod line;
 mod reader;
 mod state;
+mod stranger;
 mod transaction;
 
 use std::{fmt, sync::Arc};
@@ -24,6 +25,7 @@ use tokio::sync::watch;
 use crate::World;
 use line::Line;
 use state::State;
+pub use stranger::SessionReader;
 pub use transaction::Transaction;
 
 /// An open session: the right to commit to it, and a cheap handle. Cloning it shares it.

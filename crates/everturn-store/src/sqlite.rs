@@ -4,6 +4,7 @@ mod body;
 mod checkpoint;
 mod commit;
 mod connection;
+mod conversations;
 mod documents;
 mod entries;
 mod fault;
@@ -179,12 +180,12 @@ impl Storage for Sqlite {
     }
 
     async fn conversations(&self, session: SessionId) -> Result<Vec<Conversation>> {
-        self.read("conversations", session, session::conversations).await
+        self.read("conversations", session, conversations::all).await
     }
 
     async fn conversation(&self, session: SessionId, id: ConversationId) -> Result<Option<Conversation>> {
         self.read("a conversation", session, move |db, sid| {
-            session::conversation(db, sid, id)
+            conversations::one(db, sid, id)
         })
         .await
     }

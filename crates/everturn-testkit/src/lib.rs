@@ -6,5 +6,6 @@
 mod block_on;
 pub mod scripted;
 pub mod store;
+pub mod watched;
 
 pub use block_on::block_on;

@@ -26,10 +26,13 @@ use futures_util::{StreamExt, stream};
 #[derive(Clone, Default)]
 pub struct Scripted(Arc<Mutex<State>>);
 
+/// What a model does that has no list of replies: it looks at the request.
+type Decide = Box<dyn Fn(&Request) -> Reply + Send>;
+
 #[derive(Default)]
 struct State {
     replies: VecDeque<Reply>,
-    last: Option<Reply>,
+    decide: Option<Decide>,
     requests: Option<Vec<Request>>,
     count: usize,
 }
@@ -211,19 +214,27 @@ impl Scripted {
         let replies = replies.into_iter().collect();
         Self(Arc::new(Mutex::new(State {
             replies,
-            last: None,
             requests: Some(Vec::new()),
-            count: 0,
+            ..State::default()
+        })))
+    }
+
+    /// A model that answers what it is sent: its script goes on after a restart.
+    pub fn answering(decide: impl Fn(&Request) -> Reply + Send + 'static) -> Self {
+        let decide: Option<Decide> = Some(Box::new(decide));
+        Self(Arc::new(Mutex::new(State {
+            decide,
+            requests: Some(Vec::new()),
+            ..State::default()
         })))
     }
 
     /// A model that gives the same reply to every request and keeps none of them: for benches.
     pub fn always(reply: Reply) -> Self {
+        let decide: Option<Decide> = Some(Box::new(move |_| reply.clone()));
         Self(Arc::new(Mutex::new(State {
-            replies: VecDeque::new(),
-            last: Some(reply),
-            requests: None,
-            count: 0,
+            decide,
+            ..State::default()
         })))
     }
 
@@ -249,23 +260,24 @@ impl Scripted {
     fn reply(&self, request: Request) -> Reply {
         let mut state = self.state();
         state.count += 1;
-        let breach = match &mut state.requests {
-            Some(requests) => {
-                let breach = context::check(&request.messages).err();
-                requests.push(request);
-                breach
-            }
-            None => None,
+        // A model that keeps no requests does not look at them either: a bench measures the harness.
+        let breach = state
+            .requests
+            .is_some()
+            .then(|| context::check(&request.messages).err())
+            .flatten();
+        let reply = match (breach, state.replies.pop_front()) {
+            (Some(breach), _) => Reply::fault(FaultClass::Invalid, &breach.to_string()),
+            (None, Some(reply)) => reply,
+            (None, None) => match &state.decide {
+                Some(decide) => decide(&request),
+                None => Reply::fault(FaultClass::Bug, "the script is over"),
+            },
         };
-        if let Some(breach) = breach {
-            return Reply::fault(FaultClass::Invalid, &breach.to_string());
+        if let Some(requests) = &mut state.requests {
+            requests.push(request);
         }
-        let last = state.last.clone();
-        state
-            .replies
-            .pop_front()
-            .or(last)
-            .unwrap_or_else(|| Reply::fault(FaultClass::Bug, "the script is over"))
+        reply
     }
 }
 

@@ -32,14 +32,14 @@ pub use everturn_core::{
 };
 pub use everturn_engine::{
     Agent, AgentChange, Answer, ConversationHandle, Current, Cursor, Event, EventKind, Events, Extension,
-    Harness, Input, LiveSession, Models, Registry, SessionSpec, Settings, Submission, SystemClock,
-    SystemEntropy, Transaction, TurnEnd, TurnRecord, TurnView, WhenBusy, World,
+    Harness, Input, LiveSession, Models, Registry, SessionReader, SessionSpec, Settings, Submission,
+    SystemClock, SystemEntropy, Transaction, TurnEnd, TurnRecord, TurnView, WhenBusy, World,
 };
 
 /// Sessions without agents: a durable, typed store for conversations.
 pub mod kernel {
     pub use everturn_core::memory::Memory;
-    pub use everturn_engine::{Opener, Session, Transaction};
+    pub use everturn_engine::{Opener, Session, SessionReader, Transaction};
 }
 
 /// Where sessions are kept.

@@ -10,4 +10,5 @@ mod context;
 mod document;
 mod id;
 mod message;
+mod policy;
 mod response;

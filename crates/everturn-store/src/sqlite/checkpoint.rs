@@ -1,8 +1,13 @@
 //! The checkpointer: moves pages from the write-ahead log into the file, behind the writer's back.
 
 use std::{
-    sync::Arc,
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use everturn_core::error::Result;
@@ -11,6 +16,7 @@ use rusqlite::{Connection, MAIN_DB, wal::CheckpointMode};
 use super::{
     connection::Place,
     queue::{Abandon, Queue},
+    schema,
 };
 
 /// By how many pages the log grows before it is checkpointed: about 4 MB.
@@ -19,13 +25,40 @@ pub(super) const GROWN_PAGES: u32 = 1_000;
 /// From how many pages on the writer itself checkpoints and cuts the log: 64 MB.
 pub(super) const CAP_PAGES: u32 = 16_384;
 
-/// Wakes the checkpointer. Ringing is cheap and never waits.
+/// Up to how many pages of log its file is kept when the store closes: 16 MB.
+const KEPT_PAGES: u32 = 4_096;
+
+/// What the writer and the checkpointer tell each other. Neither waits for the other.
 #[derive(Clone)]
-pub(super) struct Bell(Arc<Queue<()>>);
+pub(super) struct Bell {
+    rung: Arc<Queue<()>>,
+    swept: Arc<AtomicBool>,
+    /// Held while the checkpointer is at work.
+    broom: Arc<Mutex<()>>,
+}
 
 impl Bell {
+    /// Wakes the checkpointer.
     pub(super) fn ring(&self) {
-        self.0.push(());
+        self.rung.push(());
+    }
+
+    /// Whether the checkpointer came to the end of the log since this was last asked.
+    ///
+    /// SQLite starts the log over when all of it is in the file. While commits keep coming the checkpointer alone
+    /// never gets there; what is left when it has just been through takes the writer a moment.
+    pub(super) fn has_swept(&self) -> bool {
+        self.swept.swap(false, Ordering::Relaxed)
+    }
+
+    /// Copies all of the log and cuts it, when the checkpointer is not at work any more.
+    ///
+    /// SQLite refuses a second checkpoint at once, without waiting for the first.
+    pub(super) fn cut(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let _mine = self.broom.lock().unwrap_or_else(PoisonError::into_inner);
+        connection
+            .wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::TRUNCATE)
+            .map(drop)
     }
 }
 
@@ -38,8 +71,12 @@ pub(super) struct Checkpointer {
 impl Checkpointer {
     pub(super) fn start(place: &Place) -> Result<Self> {
         let connection = place.open_checkpointer()?;
-        let bell = Bell(Arc::new(Queue::new()));
-        let rung = Arc::clone(&bell.0);
+        let bell = Bell {
+            rung: Arc::new(Queue::new()),
+            swept: Arc::new(AtomicBool::new(false)),
+            broom: Arc::default(),
+        };
+        let rung = bell.clone();
         let thread = thread::spawn(move || run(&connection, &rung));
         Ok(Self {
             bell,
@@ -55,22 +92,47 @@ impl Checkpointer {
 impl Drop for Checkpointer {
     /// Checkpoints a last time, when writer and readers are gone.
     fn drop(&mut self) {
-        self.bell.0.close();
+        self.bell.rung.close();
         if let Some(thread) = self.thread.take() {
             let _panic = thread.join();
         }
     }
 }
 
-fn run(connection: &Connection, rung: &Queue<()>) {
-    let _last = Abandon(rung);
-    while rung.take(std::collections::VecDeque::clear).is_some() {
-        checkpoint(connection);
+fn run(connection: &Connection, bell: &Bell) {
+    let _last = Abandon(&bell.rung);
+    while bell.rung.take(VecDeque::clear).is_some() {
+        {
+            let _mine = bell.broom.lock().unwrap_or_else(PoisonError::into_inner);
+            checkpoint(connection);
+        }
+        bell.swept.store(true, Ordering::Relaxed);
     }
-    checkpoint(connection);
+    rest(connection);
+}
+
+/// Leaves a log behind that the next to open the store need not read: all of it copied, and started over.
+///
+/// Another process that is reading keeps the log as it is, and closes it in its turn.
+fn rest(connection: &Connection) {
+    let rest = || {
+        connection.busy_timeout(Duration::ZERO)?;
+        let grown = connection
+            .wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::PASSIVE)?
+            .0;
+        let mode = match u32::try_from(grown) {
+            Ok(pages) if pages > KEPT_PAGES => CheckpointMode::TRUNCATE,
+            _ => CheckpointMode::RESTART,
+        };
+        connection.wal_checkpoint_v2(Some(MAIN_DB), mode)?;
+        // SQLite starts the log over with the next write. This one changes nothing, and need not last.
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        connection.pragma_update(None, "user_version", schema::KNOWN)
+    };
+    let _left_to_others = rest();
 }
 
 /// Copies what no reader needs any more. What cannot be copied now waits for the next time; the log has it all.
-fn checkpoint(connection: &Connection) {
+pub(super) fn checkpoint(connection: &Connection) {
     let _later = connection.wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::PASSIVE);
 }

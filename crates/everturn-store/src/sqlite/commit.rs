@@ -7,19 +7,19 @@ use everturn_core::{
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{documents, entries, fault::Outcome, session, submissions, tasks, usage};
+use super::{conversations, documents, entries, fault::Outcome, session, submissions, tasks, usage};
 
 const ADVANCE: &str = "UPDATE session SET head = ?1, used = ?2, minted = ?3, due = ?4
     WHERE id = ?5 AND owner = ?6 AND epoch = ?7 AND head = ?1 - 1 RETURNING sid";
 
 /// Where the rows of a batch belong.
 #[derive(Clone, Copy)]
-pub(super) struct Into<'a> {
+pub(super) struct Target<'a> {
     pub(super) batch: &'a Batch,
     pub(super) sid: i64,
 }
 
-impl Into<'_> {
+impl Target<'_> {
     /// The error for a record that is there and never changes.
     pub(super) fn is_there(&self, what: &str) -> Error {
         Error::invalid(format!(
@@ -50,20 +50,23 @@ pub(super) fn commit(db: &Connection, batch: &Batch) -> Outcome<Committed> {
     let Some(sid) = sid else {
         return Ok(refuse(db, batch)??);
     };
-    let into = Into { batch, sid };
-    batch.writes.iter().try_for_each(|write| store(db, into, write))?;
+    let target = Target { batch, sid };
+    batch
+        .writes
+        .iter()
+        .try_for_each(|write| store(db, target, write))?;
     Ok(Committed::Stored)
 }
 
-fn store(db: &Connection, into: Into<'_>, write: &Write) -> Outcome<()> {
+fn store(db: &Connection, target: Target<'_>, write: &Write) -> Outcome<()> {
     match write {
-        Write::Conversation(conversation) => session::add_conversation(db, into, conversation),
-        Write::Entry(entry) => entries::add(db, into, entry),
-        Write::Task(task) => tasks::put(db, into, task),
-        Write::Submission(submission) => submissions::put(db, into, submission),
-        Write::Document(write) => documents::revise(db, into, write),
-        Write::Usage(row) => usage::add(db, into, row),
-        Write::Title(title) => session::set_title(db, into, title),
+        Write::Conversation(conversation) => conversations::add(db, target, conversation),
+        Write::Entry(entry) => entries::add(db, target, entry),
+        Write::Task(task) => tasks::put(db, target, task),
+        Write::Submission(submission) => submissions::put(db, target, submission),
+        Write::Document(write) => documents::revise(db, target, write),
+        Write::Usage(row) => usage::add(db, target, row),
+        Write::Title(title) => session::set_title(db, target, title),
     }
 }
 

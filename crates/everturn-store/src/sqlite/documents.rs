@@ -9,25 +9,26 @@ use everturn_core::{
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{body, commit::Into, fault::Outcome};
+use super::{body, commit::Target, fault::Outcome};
 
 /// Stores a revision, and drops those that it supersedes.
-pub(super) fn revise(db: &Connection, into: Into<'_>, write: &DocumentWrite) -> Outcome<()> {
+pub(super) fn revise(db: &Connection, target: Target<'_>, write: &DocumentWrite) -> Outcome<()> {
     let DocumentWrite { record, revision } = write;
-    let did = match find(db, into.sid, record)? {
+    let did = match find(db, target.sid, record)? {
         Some(did) => did,
-        None => add(db, into.sid, record)?,
+        None => add(db, target.sid, record)?,
     };
     if record.history == History::Latest && !matches!(revision, Revision::Delta { .. }) {
         db.prepare_cached("DELETE FROM revision WHERE did = ?1")?
             .execute([did])?;
     }
     match revision {
-        Revision::Base { version, value } => add_revision(db, into, did, Some(*version), value),
-        Revision::Delta { operations } => add_revision(db, into, did, None, operations),
+        Revision::Base { version, value } => add_revision(db, target, did, Some(*version), value),
+        Revision::Delta { operations } => add_revision(db, target, did, None, operations),
         Revision::Retired => {
             let sql = "UPDATE document SET retired = ?1 WHERE did = ?2";
-            db.prepare_cached(sql)?.execute(params![into.batch.seq.0, did])?;
+            db.prepare_cached(sql)?
+                .execute(params![target.batch.seq.0, did])?;
             Ok(())
         }
     }
@@ -55,7 +56,7 @@ fn add(db: &Connection, sid: i64, record: &DocumentRecord) -> Outcome<i64> {
 
 fn add_revision(
     db: &Connection,
-    into: Into<'_>,
+    target: Target<'_>,
     did: i64,
     version: Option<u32>,
     json: &RawJson,
@@ -63,7 +64,7 @@ fn add_revision(
     let sql = "INSERT INTO revision (did, seq, version, crc, body) VALUES (?1, ?2, ?3, ?4, ?5)";
     let text = json.get();
     db.prepare_cached(sql)?
-        .execute(params![did, into.batch.seq.0, version, body::crc(text), text])?;
+        .execute(params![did, target.batch.seq.0, version, body::crc(text), text])?;
     Ok(())
 }
 

@@ -10,14 +10,14 @@ use everturn_core::{
 };
 use rusqlite::{Connection, Row, params};
 
-use super::{body, commit::Into, fault::Outcome};
+use super::{body, commit::Target, fault::Outcome};
 
-pub(super) fn add(db: &Connection, into: Into<'_>, record: &EntryRecord) -> Outcome<()> {
+pub(super) fn add(db: &Connection, target: Target<'_>, record: &EntryRecord) -> Outcome<()> {
     let text = record.entry.to_body()?;
     let sql = "INSERT INTO entry (sid, conversation, id, seq, time, task, head, kind, crc, body)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING";
     let inserted = db.prepare_cached(sql)?.execute(params![
-        into.sid,
+        target.sid,
         record.conversation.0,
         record.id.0,
         record.seq.0,
@@ -30,7 +30,7 @@ pub(super) fn add(db: &Connection, into: Into<'_>, record: &EntryRecord) -> Outc
     ])?;
     if inserted == 0 {
         let what = format!("entry {} of conversation {}", record.id, record.conversation);
-        return Err(into.is_there(&what).into());
+        return Err(target.is_there(&what).into());
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ pub(super) const APPLICATION_ID: u32 = 0x4576_746e;
 pub(super) const PAGE_SIZE: u32 = 4096;
 
 /// The newest schema that this program knows.
-const KNOWN: u32 = 1;
+pub(super) const KNOWN: u32 = 1;
 
 struct Migration {
     version: u32,

@@ -1,17 +1,16 @@
-//! Session rows: creation, leases, the list; and the conversations of a session.
+//! Session rows: creation, leases, the list.
 
 use everturn_core::{
     clock::Timestamp,
-    conversation::Conversation,
     error::{Error, ErrorKind},
-    id::{ConversationId, Epoch, OwnerId, Seq, SessionId},
+    id::{Epoch, OwnerId, Seq, SessionId},
     storage::{Claim, Create, Created, Lease, NewSession, SessionQuery, SessionRow},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params, types::Type};
 
 use super::{
     body,
-    commit::{self, Into},
+    commit::{self, Target},
     fault::Outcome,
     owner::Owners,
     writer::Proof,
@@ -238,39 +237,8 @@ fn unreadable(column: usize, fault: impl std::error::Error + Send + Sync + 'stat
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(fault))
 }
 
-pub(super) fn set_title(db: &Connection, into: Into<'_>, title: &str) -> Outcome<()> {
+pub(super) fn set_title(db: &Connection, target: Target<'_>, title: &str) -> Outcome<()> {
     let sql = "UPDATE session SET title = ?1 WHERE sid = ?2";
-    db.prepare_cached(sql)?.execute(params![title, into.sid])?;
+    db.prepare_cached(sql)?.execute(params![title, target.sid])?;
     Ok(())
-}
-
-pub(super) fn add_conversation(db: &Connection, into: Into<'_>, conversation: &Conversation) -> Outcome<()> {
-    let text = body::write(conversation, "a conversation")?;
-    let sql = "INSERT INTO conversation (sid, id, body, crc) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
-    let values = params![into.sid, conversation.id.0, text, body::crc(&text)];
-    if db.prepare_cached(sql)?.execute(values)? == 0 {
-        return Err(into.is_there(&format!("conversation {}", conversation.id)).into());
-    }
-    Ok(())
-}
-
-pub(super) fn conversations(db: &Connection, sid: i64) -> Outcome<Vec<Conversation>> {
-    let mut all = db.prepare_cached("SELECT id, crc, body FROM conversation WHERE sid = ?1 ORDER BY id")?;
-    let mut rows = all.query([sid])?;
-    let mut conversations = Vec::new();
-    while let Some(row) = rows.next()? {
-        conversations.push(conversation_at(row, sid)?);
-    }
-    Ok(conversations)
-}
-
-pub(super) fn conversation(db: &Connection, sid: i64, id: ConversationId) -> Outcome<Option<Conversation>> {
-    let mut find = db.prepare_cached("SELECT id, crc, body FROM conversation WHERE sid = ?1 AND id = ?2")?;
-    let mut rows = find.query(params![sid, id.0])?;
-    rows.next()?.map(|row| conversation_at(row, sid)).transpose()
-}
-
-fn conversation_at(row: &Row<'_>, sid: i64) -> Outcome<Conversation> {
-    let id: u64 = row.get(0)?;
-    body::read(row, [1, 2], || format!("table conversation, sid {sid}, id {id}"))
 }

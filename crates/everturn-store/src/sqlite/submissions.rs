@@ -3,11 +3,11 @@
 use everturn_core::{error::Error, storage::SubmissionFilter, submission::SubmissionRecord};
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
-use super::{body, commit::Into, fault::Outcome};
+use super::{body, commit::Target, fault::Outcome};
 
-pub(super) fn put(db: &Connection, into: Into<'_>, submission: &SubmissionRecord) -> Outcome<()> {
+pub(super) fn put(db: &Connection, target: Target<'_>, submission: &SubmissionRecord) -> Outcome<()> {
     if let Some(request) = &submission.request {
-        check_request(db, into, submission, request)?;
+        check_request(db, target, submission, request)?;
     }
     let text = body::write(submission, "a submission")?;
     let sql = "INSERT INTO submission (sid, id, seq, conversation, request, live, crc, body)
@@ -15,9 +15,9 @@ pub(super) fn put(db: &Connection, into: Into<'_>, submission: &SubmissionRecord
         ON CONFLICT (sid, id) DO UPDATE SET seq = excluded.seq, conversation = excluded.conversation,
         request = excluded.request, live = excluded.live, crc = excluded.crc, body = excluded.body";
     db.prepare_cached(sql)?.execute(params![
-        into.sid,
+        target.sid,
         submission.id.0,
-        into.batch.seq.0,
+        target.batch.seq.0,
         submission.conversation.0,
         submission.request,
         submission.is_live(),
@@ -30,13 +30,13 @@ pub(super) fn put(db: &Connection, into: Into<'_>, submission: &SubmissionRecord
 /// A request id belongs to one submission of its conversation.
 fn check_request(
     db: &Connection,
-    into: Into<'_>,
+    target: Target<'_>,
     submission: &SubmissionRecord,
     request: &str,
 ) -> Outcome<()> {
     let sql = "SELECT id FROM submission INDEXED BY submission_request
         WHERE sid = ?1 AND conversation = ?2 AND request = ?3";
-    let values = params![into.sid, submission.conversation.0, request];
+    let values = params![target.sid, submission.conversation.0, request];
     let holder: Option<u64> = db
         .prepare_cached(sql)?
         .query_row(values, |row| row.get(0))
@@ -45,7 +45,7 @@ fn check_request(
         Some(holder) if holder != submission.id.0 => Err(Error::invalid(format!(
             "commit to session {} at seq {}: request id {request:?} is that of submission {holder} in conversation {}, \
              and cannot be that of submission {} too",
-            into.batch.session, into.batch.seq, submission.conversation, submission.id
+            target.batch.session, target.batch.seq, submission.conversation, submission.id
         ))
         .into()),
         _ => Ok(()),

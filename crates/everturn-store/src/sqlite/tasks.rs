@@ -3,17 +3,17 @@
 use everturn_core::{id::TaskId, storage::TaskQuery, task::TaskRecord};
 use rusqlite::{Connection, Params, Row, params};
 
-use super::{body, commit::Into, fault::Outcome};
+use super::{body, commit::Target, fault::Outcome};
 
-pub(super) fn put(db: &Connection, into: Into<'_>, task: &TaskRecord) -> Outcome<()> {
+pub(super) fn put(db: &Connection, target: Target<'_>, task: &TaskRecord) -> Outcome<()> {
     let text = body::write(task, "a task")?;
     let sql = "INSERT INTO task (sid, id, seq, owner, live, crc, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
         ON CONFLICT (sid, id) DO UPDATE SET seq = excluded.seq, owner = excluded.owner, live = excluded.live,
         crc = excluded.crc, body = excluded.body";
     db.prepare_cached(sql)?.execute(params![
-        into.sid,
+        target.sid,
         task.id.0,
-        into.batch.seq.0,
+        target.batch.seq.0,
         task.owner.map(|owner| owner.0),
         task.is_live(),
         body::crc(&text),

@@ -3,13 +3,13 @@
 use everturn_core::usage::UsageRow;
 use rusqlite::{Connection, params};
 
-use super::{body, commit::Into, fault::Outcome};
+use super::{body, commit::Target, fault::Outcome};
 
-pub(super) fn add(db: &Connection, into: Into<'_>, row: &UsageRow) -> Outcome<()> {
+pub(super) fn add(db: &Connection, target: Target<'_>, row: &UsageRow) -> Outcome<()> {
     let text = body::write(row, "a row of the ledger")?;
     let sql = "INSERT INTO usage (sid, seq, crc, body) VALUES (?1, ?2, ?3, ?4)";
     db.prepare_cached(sql)?
-        .execute(params![into.sid, into.batch.seq.0, body::crc(&text), text])?;
+        .execute(params![target.sid, target.batch.seq.0, body::crc(&text), text])?;
     Ok(())
 }
 

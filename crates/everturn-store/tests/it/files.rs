@@ -1,7 +1,7 @@
 //! Files for tests, gone when the store over them is.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
@@ -184,5 +184,24 @@ impl Storage for Kept {
         let now = self.store().await.stats().await?;
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(sum(opened.counted, now))
+    }
+}
+
+/// Another program that holds the file's write lock until it is dropped.
+pub(crate) struct Blocker(rusqlite::Connection);
+
+impl Blocker {
+    pub(crate) fn new(path: &Path) -> Self {
+        let connection = rusqlite::Connection::open(path).expect("the file opens");
+        connection
+            .execute_batch("BEGIN IMMEDIATE")
+            .expect("nobody else writes now");
+        Self(connection)
+    }
+}
+
+impl Drop for Blocker {
+    fn drop(&mut self) {
+        self.0.execute_batch("ROLLBACK").expect("the lock is given back");
     }
 }

@@ -103,6 +103,11 @@ impl Scene {
         let Created::New(lease) = created else {
             panic!("session {n} was there already")
         };
+        Self::of(store, lease)
+    }
+
+    /// The scene of a session that was claimed.
+    pub fn of(store: &Store, lease: Lease) -> Self {
         Self {
             store: store.clone(),
             minted: lease.minted,

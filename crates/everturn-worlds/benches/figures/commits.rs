@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use everturn_core::{
+use everturn::kernel::Session;
+use everturn::{
     conversation::Lineage,
     entry::Entry,
     id::{ConversationId, SessionId},
     storage::{EntryQuery, Stats, Store},
 };
-use everturn_engine::Session;
 use tokio::runtime::Runtime;
 
 use crate::{

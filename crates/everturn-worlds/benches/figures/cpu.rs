@@ -1,7 +1,7 @@
 //! Figure 11: the CPU time of a whole turn.
 
-use everturn_core::storage::Store;
-use everturn_engine::LiveSession;
+use everturn::LiveSession;
+use everturn::storage::Store;
 use tokio::runtime::Runtime;
 
 use crate::{

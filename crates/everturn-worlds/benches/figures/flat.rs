@@ -9,8 +9,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use everturn_core::storage::Store;
-use everturn_engine::LiveSession;
+use everturn::LiveSession;
+use everturn::storage::Store;
 use tokio::runtime::Runtime;
 
 use crate::{

@@ -2,15 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use everturn_core::{
+use everturn::{
+    Agent, Extension, Harness, Input, LiveSession, Models, SessionSpec, World,
     entry::Entry,
     id::ConversationId,
-    memory::Memory,
+    kernel::{Memory, Opener, Session},
     message::Message,
-    storage::{NewSession, Store},
-};
-use everturn_engine::{
-    Agent, Extension, Harness, Input, LiveSession, Models, Opener, Session, SessionSpec, World,
+    storage::NewSession,
+    store::{self, Options, Store},
 };
 use everturn_testkit::scripted::{Reply, Scripted};
 use tempfile::TempDir;
@@ -38,8 +37,8 @@ impl Scene {
 /// The SQLite store in a file.
 pub(crate) async fn open(file: &Path) -> Store {
     let url = format!("sqlite:{}", file.display());
-    let options = everturn_store::Options::new(World::system().owner());
-    everturn_store::open(&url, options).await.expect("a store")
+    let options = Options::new(World::system().owner());
+    store::open(&url, options).await.expect("a store")
 }
 
 /// The store in memory.

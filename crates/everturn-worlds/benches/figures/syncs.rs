@@ -1,10 +1,10 @@
 //! Figure 8: how often a turn makes the store sync.
 
-use everturn_core::{
+use everturn::{Extension, Input, LiveSession};
+use everturn::{
     storage::Store,
     tool::{CallContext, Replay, Tool, ToolResult},
 };
-use everturn_engine::{Extension, Input, LiveSession};
 use everturn_testkit::scripted::{Reply, Scripted};
 
 use crate::{

@@ -9,11 +9,11 @@ use everturn_core::{
     error::{Error, Result},
     storage::Durability,
 };
-use rusqlite::{Connection, MAIN_DB, wal::CheckpointMode};
+use rusqlite::Connection;
 
 use super::{Counts, Request};
 use crate::sqlite::{
-    checkpoint::{Bell, CAP_PAGES, GROWN_PAGES},
+    checkpoint::{Bell, CAP_PAGES, GROWN_PAGES, checkpoint},
     connection::Place,
     fault::{Fault, Outcome},
     session,
@@ -33,6 +33,8 @@ pub(super) struct Line {
 struct Wal {
     pages: Arc<AtomicU32>,
     called_at: u32,
+    /// From how many pages on the writer cuts the log itself.
+    cap: u32,
     bell: Bell,
 }
 
@@ -51,6 +53,7 @@ impl Line {
         let wal = Wal {
             pages: Arc::new(AtomicU32::new(0)),
             called_at: 0,
+            cap: CAP_PAGES,
             bell,
         };
         let mut line = Self {
@@ -155,12 +158,11 @@ impl Line {
 
     fn cut_log(&mut self) -> Result<()> {
         let connection = self.connection.as_ref().expect("it was just reopened");
-        let cut = connection.wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::TRUNCATE);
+        let cut = self.wal.bell.cut(connection);
         if cut.is_err() {
             self.connection = None;
         }
-        cut.map(drop)
-            .map_err(|fault| Fault::Sql(fault).into_error("empty the log"))
+        cut.map_err(|fault| Fault::Sql(fault).into_error("empty the log"))
     }
 
     fn settle(&self, request: &Request, cause: &Error) -> Result<()> {
@@ -242,18 +244,21 @@ impl Wal {
         Ok(connection)
     }
 
+    /// Keeps the log short: calls the checkpointer, finishes what it left over, and cuts a log that grew too long.
     fn after_commit(&mut self, connection: Option<&Connection>) {
+        let Some(connection) = connection else { return };
         let pages = self.pages.load(Ordering::Relaxed);
         if pages < self.called_at {
-            self.called_at = 0;
+            (self.called_at, self.cap) = (0, CAP_PAGES);
         }
-        if pages >= CAP_PAGES
-            && let Some(connection) = connection
-        {
-            // Readers that stay too long put it off until the next commit.
-            let _put_off = connection.wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::TRUNCATE);
-            self.called_at = 0;
-            self.pages.store(0, Ordering::Relaxed);
+        if self.bell.has_swept() {
+            checkpoint(connection);
+        } else if pages >= self.cap {
+            // Who reads too long puts it off until the log has grown some more, so that not each commit waits.
+            self.cap = match self.bell.cut(connection) {
+                Ok(()) => CAP_PAGES,
+                Err(_) => pages + CAP_PAGES / 4,
+            };
         } else if pages - self.called_at >= GROWN_PAGES {
             self.called_at = pages;
             self.bell.ring();

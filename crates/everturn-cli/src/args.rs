@@ -1,0 +1,102 @@
+//! What can be said on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args as Group, Parser, Subcommand};
+use everturn::{id::SessionId, model::ModelRef};
+
+/// A durable agent: kill it anywhere, open its session by its id, and it goes on.
+#[derive(Parser)]
+#[command(
+    name = "everturn",
+    version,
+    about,
+    after_help = "Examples:\n  everturn                                   chat in this directory\n  \
+                  everturn run \"which files are here?\"       one question, the answer on standard output\n  \
+                  everturn run --continue \"and the largest?\" go on with the newest session\n  \
+                  everturn sessions                          what is stored here\n  \
+                  everturn demo                              see it killed and going on\n\n\
+                  Exit codes: 0 answered, 1 the turn failed, 2 wrong arguments or configuration, 3 not found,\n\
+                  4 the store cannot be used, 5 the session is open elsewhere, 6 storage refused for now,\n\
+                  130 cancelled, 143 stopped in mid-turn (everturn resume goes on)."
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// Where to work, and with what.
+#[derive(Clone, Default, Group)]
+pub(crate) struct Place {
+    /// The directory to work in: what the agent can read, and where the store is.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+    /// The store: sqlite:PATH, or a path that ends in .db [default: .everturn/store.db in the root].
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) store: Option<String>,
+    /// The model: demo, chat/MODEL, or chat/MODEL@http://HOST/v1.
+    #[arg(long, global = true, value_name = "MODEL")]
+    pub(crate) model: Option<ModelRef>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Chat in the terminal (what happens without a command).
+    Chat(Which),
+    /// Ask one question; the answer goes to standard output.
+    #[command(
+        after_help = "Examples:\n  everturn run \"which function under src returns the largest number?\"\n  \
+                            git diff | everturn run \"explain this\" --model chat/gpt-5\n  \
+                            everturn run --json \"list the files\" | jq .type"
+    )]
+    Run {
+        /// The question. Standard input is put behind it, unless it is a terminal.
+        prompt: String,
+        /// Print events as JSON lines instead of the answer.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// List sessions, newest first.
+    Sessions {
+        /// How many at most.
+        #[arg(long, default_value_t = 20, value_name = "N")]
+        limit: usize,
+        /// Print JSON lines.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a session's transcript.
+    Show {
+        /// The session.
+        id: SessionId,
+    },
+    /// Let a session go on where it was cut off.
+    Resume {
+        /// The session.
+        id: SessionId,
+        /// Print events as JSON lines instead of the answer.
+        #[arg(long)]
+        json: bool,
+    },
+    /// See it work: read files, stream, branch, be killed, and go on. Needs no key and no network.
+    Demo {
+        /// Runs the part that is killed, in this directory.
+        #[arg(long, hide = true, value_name = "DIR")]
+        child: Option<PathBuf>,
+    },
+}
+
+/// Which session.
+#[derive(Clone, Default, Group)]
+pub(crate) struct Which {
+    /// Go on with this session.
+    #[arg(long, value_name = "ID", conflicts_with = "continue")]
+    pub(crate) session: Option<SessionId>,
+    /// Go on with the session that was used last.
+    #[arg(long = "continue")]
+    pub(crate) r#continue: bool,
+}

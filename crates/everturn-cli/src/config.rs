@@ -1,0 +1,238 @@
+//! Configuration: the user's file, the project's file, the environment and the arguments, in rising order.
+
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+};
+
+use etcetera::BaseStrategy;
+use everturn::model::{ModelRef, Thinking};
+use secrecy::SecretString;
+use toml_edit::{DocumentMut, Item};
+
+use crate::{args::Place, exit::Failure};
+
+/// The name of both files.
+const FILE: &str = "everturn.toml";
+/// Where `chat` goes when nothing else is said.
+const OPENAI: &str = "https://api.openai.com/v1";
+
+/// What the command goes by.
+#[derive(Debug)]
+pub(crate) struct Config {
+    /// The directory to work in; it exists, and its links are resolved.
+    pub(crate) root: PathBuf,
+    /// The store's URL.
+    pub(crate) store: String,
+    /// The model; none where nobody named one.
+    pub(crate) model: Option<ModelRef>,
+    pub(crate) thinking: Thinking,
+    pub(crate) chat: Chat,
+}
+
+/// What the provider `chat` goes by.
+#[derive(Debug)]
+pub(crate) struct Chat {
+    pub(crate) base_url: String,
+    /// The key of the base URL.
+    pub(crate) key: Option<SecretString>,
+    /// The key of endpoints that a model reference names.
+    pub(crate) endpoint_key: Option<SecretString>,
+}
+
+/// What one file may say.
+#[derive(Default)]
+struct File {
+    model: Option<ModelRef>,
+    thinking: Option<Thinking>,
+    store: Option<String>,
+    base_url: Option<String>,
+}
+
+/// Whose file it is.
+#[derive(Clone, Copy, PartialEq)]
+enum Owner {
+    User,
+    Project,
+}
+
+impl Config {
+    /// Reads what is configured. The environment is read here and nowhere else.
+    pub(crate) fn load(place: &Place) -> Result<Self, Failure> {
+        let root = root(place.root.as_deref())?;
+        let user = match user_file() {
+            Some(path) => File::read(&path, Owner::User)?,
+            None => File::default(),
+        };
+        let project = File::read(&root.join(FILE), Owner::Project)?;
+        let model = match variable("EVERTURN_MODEL") {
+            Some(name) => Some(
+                name.parse()
+                    .map_err(|error| Failure::usage(format!("EVERTURN_MODEL: {error}")))?,
+            ),
+            None => project.model.or(user.model),
+        };
+        let store = place
+            .store
+            .clone()
+            .or_else(|| variable("EVERTURN_STORE"))
+            .or(user.store);
+        let base_url = variable("EVERTURN_CHAT_BASE_URL")
+            .or(user.base_url)
+            .unwrap_or_else(|| OPENAI.into());
+        let endpoint_key = variable("EVERTURN_CHAT_API_KEY").map(SecretString::from);
+        // A provider's key goes to that provider only.
+        let key = match base_url.as_str() {
+            OPENAI => variable("OPENAI_API_KEY").map(SecretString::from),
+            _ => endpoint_key.clone(),
+        };
+        Ok(Self {
+            store: store.unwrap_or_else(|| format!("sqlite:{}", root.join(".everturn/store.db").display())),
+            root,
+            model: place.model.clone().or(model),
+            thinking: project.thinking.or(user.thinking).unwrap_or_default(),
+            chat: Chat {
+                base_url,
+                key,
+                endpoint_key,
+            },
+        })
+    }
+}
+
+/// The directory to work in.
+fn root(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    let root = match given {
+        Some(root) => root.to_owned(),
+        None => {
+            current_dir().map_err(|fault| Failure::usage(format!("find the current directory: {fault}")))?
+        }
+    };
+    let shown = root.display();
+    let found = root.canonicalize().map_err(|fault| match fault.kind() {
+        io::ErrorKind::NotFound => Failure::usage(format!("work in {shown}: there is no such directory")),
+        _ => Failure::usage(format!("work in {shown}: {fault}")),
+    })?;
+    if !found.is_dir() {
+        return Err(Failure::usage(format!(
+            "work in {shown}: it is a file; --root takes a directory"
+        )));
+    }
+    Ok(found)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the command line is what reads the environment"
+)]
+fn current_dir() -> io::Result<PathBuf> {
+    env::current_dir()
+}
+
+/// A variable that says something.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the command line is what reads the environment"
+)]
+pub(crate) fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn user_file() -> Option<PathBuf> {
+    let directories = etcetera::choose_base_strategy().ok()?;
+    Some(directories.config_dir().join("everturn").join(FILE))
+}
+
+impl File {
+    fn read(path: &Path, owner: Owner) -> Result<Self, Failure> {
+        let wrong = |what: String| Failure::usage(format!("read {}: {what}", path.display()));
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(fault)
+                if matches!(
+                    fault.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Ok(Self::default());
+            }
+            Err(fault) => return Err(wrong(fault.to_string())),
+        };
+        let document: DocumentMut = text
+            .parse()
+            .map_err(|fault: toml_edit::TomlError| wrong(fault.to_string().trim_end().replace('\n', "; ")))?;
+        let mut file = Self::default();
+        for (key, item) in document.iter() {
+            file.set(key, item, owner).map_err(wrong)?;
+        }
+        Ok(file)
+    }
+
+    fn set(&mut self, key: &str, item: &Item, owner: Owner) -> Result<(), String> {
+        match key {
+            "model" => self.model = Some(model(text(key, item)?, owner)?),
+            "thinking" => self.thinking = Some(thinking(text(key, item)?)?),
+            "store" => self.store = Some(users_own(key, text(key, item)?, owner)?),
+            "chat" => {
+                let table = item
+                    .as_table_like()
+                    .ok_or("chat is a table: write [chat] above its keys")?;
+                for (key, item) in table.iter() {
+                    match key {
+                        "base_url" => {
+                            self.base_url = Some(users_own("chat.base_url", text(key, item)?, owner)?);
+                        }
+                        _ => return Err(unknown(&format!("chat.{key}"), &["chat.base_url"])),
+                    }
+                }
+            }
+            _ => return Err(unknown(key, &["model", "thinking", "store", "chat"])),
+        }
+        Ok(())
+    }
+}
+
+fn text(key: &str, item: &Item) -> Result<String, String> {
+    item.as_str()
+        .map(str::to_owned)
+        .ok_or_else(|| format!("{key} is a text in quotes, not a {}", item.type_name()))
+}
+
+/// A project's file comes with the project, from whoever wrote it: it cannot say where things are sent.
+fn users_own(key: &str, value: String, owner: Owner) -> Result<String, String> {
+    match owner {
+        Owner::User => Ok(value),
+        Owner::Project => Err(format!(
+            "{key} belongs in your own file, the environment or the arguments, not in a project's"
+        )),
+    }
+}
+
+fn model(name: String, owner: Owner) -> Result<ModelRef, String> {
+    let model: ModelRef = name
+        .parse()
+        .map_err(|error: everturn::Error| format!("model: {error}"))?;
+    if model.endpoint.is_some() {
+        users_own("a model with an endpoint", name, owner)?;
+    }
+    Ok(model)
+}
+
+fn thinking(level: String) -> Result<Thinking, String> {
+    serde_json::from_value(level.clone().into())
+        .map_err(|_| format!("thinking is default, off, low, medium or high, not {level:?}"))
+}
+
+fn unknown(key: &str, known: &[&str]) -> String {
+    let near = known.iter().max_by(|a, b| {
+        let near = |name: &str| strsim::jaro_winkler(key, name);
+        near(a).total_cmp(&near(b))
+    });
+    format!(
+        "unknown key {key}; did you mean {}?",
+        near.copied().unwrap_or_default()
+    )
+}
+
+#[cfg(test)]
+mod tests;

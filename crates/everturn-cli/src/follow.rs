@@ -1,0 +1,140 @@
+//! Following a submission to its end, in whatever form was asked for, whatever is pressed meanwhile.
+
+use std::io::{self, Write};
+
+use everturn::{Answer, LiveSession, Submission, submission::End};
+use serde_json::json;
+
+use crate::{
+    exit::{Exit, Failure},
+    screen::Screen,
+};
+
+/// In what form events are shown.
+pub(crate) enum Form {
+    /// Nothing until the answer, which is printed.
+    Answer,
+    /// As a person watches.
+    Screen(Box<Screen>),
+    /// As JSON lines.
+    Json,
+}
+
+impl Form {
+    /// The form of a question's answer: streamed to a person who watches, else just the answer.
+    pub(crate) fn of(json: bool) -> Self {
+        match json {
+            true => Self::Json,
+            false if Screen::is_watched() => Self::Screen(Box::new(Screen::new())),
+            false => Self::Answer,
+        }
+    }
+}
+
+/// What interrupts.
+enum Signal {
+    /// Ctrl-C: end the turn.
+    Interrupt,
+    /// The system wants the process to end: leave the turn for later.
+    Terminate,
+}
+
+/// Shows what happens to a submission until it ends, and tells how.
+pub(crate) async fn follow(
+    session: &LiveSession,
+    asked: &Submission,
+    form: &mut Form,
+) -> Result<Exit, Failure> {
+    if let Form::Json = form {
+        line(&json!({"type": "session", "session": session.id(), "submission": asked.id()}));
+    }
+    let mut events = asked.events().await?;
+    let mut signals = Signals::listen()?;
+    loop {
+        tokio::select! {
+            event = events.next() => match event {
+                Some(event) => show(&event?, form),
+                None => break,
+            },
+            signal = signals.next() => match signal {
+                Signal::Interrupt => drop(asked.cancel().await?),
+                Signal::Terminate => {
+                    session.close().await?;
+                    let id = session.id();
+                    let message = format!("stopped in mid-turn; `everturn resume {id}` goes on");
+                    return Err(Failure { exit: Exit::Stopped, message });
+                }
+            },
+        }
+    }
+    tell(&asked.answer().await?, form)
+}
+
+fn show(event: &everturn::Event, form: &mut Form) {
+    match form {
+        Form::Answer => {}
+        Form::Screen(screen) => screen.event(&event.kind),
+        Form::Json => line(event),
+    }
+}
+
+/// Prints the end, and gives its exit code.
+fn tell(answer: &Answer, form: &mut Form) -> Result<Exit, Failure> {
+    match form {
+        Form::Screen(screen) => screen.end_line(),
+        Form::Answer if answer.is_answered() => Screen::new().text(&answer.text),
+        Form::Answer => {}
+        Form::Json => line(&json!({
+            "type": "answer", "end": answer.end, "text": answer.text, "turn": answer.turn, "steps": answer.steps,
+            "usage": answer.total, "failure": answer.failure,
+        })),
+    }
+    match &answer.end {
+        End::Answered => Ok(Exit::Answered),
+        End::Cancelled | End::Withdrawn => Err(Failure {
+            exit: Exit::Cancelled,
+            message: "cancelled".into(),
+        }),
+        End::Failed { reason } | End::Returned { reason } => {
+            let message = answer.error().unwrap_or(reason);
+            Err(Failure {
+                exit: Exit::Failed,
+                message: format!("the turn failed: {message}"),
+            })
+        }
+    }
+}
+
+/// Prints a JSON line.
+pub(crate) fn line(value: &impl serde::Serialize) {
+    let text = serde_json::to_string(value).expect("events have a JSON form");
+    let mut out = io::stdout().lock();
+    // A reader that has gone (a closed pipe) is no reason to stop the work: it is committed all the same.
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}
+
+/// What the system and the keyboard send.
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    hangup: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.interrupt.recv() => Signal::Interrupt,
+            _ = self.terminate.recv() => Signal::Terminate,
+            _ = self.hangup.recv() => Signal::Terminate,
+        }
+    }
+}

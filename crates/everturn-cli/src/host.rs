@@ -1,0 +1,201 @@
+//! The composition root: a store, models and tools become a harness.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use everturn::{
+    Agent, AgentChange, Error, Extension, Harness, LiveSession, Models, SessionSpec, SystemClock, World,
+    env::{Env, Nowhere},
+    id::SessionId,
+    model::ModelRef,
+    models::{Chat, ChatConfig, Demo},
+    storage::SessionQuery,
+    store::{self, Options},
+    tools::{Directory, coding},
+};
+
+use crate::{
+    args::{Place, Which},
+    clean,
+    config::Config,
+    exit::Failure,
+};
+
+/// How fast the demo model speaks: a wait between words.
+const PACE: Duration = Duration::from_millis(12);
+/// How many of the newest sessions are looked through for the one that was used last.
+const RECENT: usize = 200;
+
+/// A harness over what is configured.
+pub(crate) struct Host {
+    pub(crate) config: Config,
+    pub(crate) harness: Harness,
+}
+
+/// Whether a store that is not there is created.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Missing {
+    Create,
+    Refuse,
+}
+
+impl Host {
+    pub(crate) async fn open(place: &Place, missing: Missing) -> Result<Self, Failure> {
+        let config = Config::load(place)?;
+        let harness = harness(&config, missing).await?;
+        Ok(Self { config, harness })
+    }
+
+    /// The session that was asked for, or a new one that is called by its first question.
+    pub(crate) async fn session(&self, which: &Which, question: &str) -> Result<LiveSession, Failure> {
+        let id = match (which.session, which.r#continue) {
+            (Some(id), _) => Some(id),
+            (None, true) => Some(self.last_used().await?),
+            (None, false) => None,
+        };
+        match id {
+            Some(id) => self.reopen(id).await,
+            None => self.create(question).await,
+        }
+    }
+
+    /// Opens a session; a model that was named on the way takes the place of its own.
+    pub(crate) async fn reopen(&self, id: SessionId) -> Result<LiveSession, Failure> {
+        let session = self.harness.open_session(id).await.map_err(explain)?;
+        if let Some(model) = &self.config.model {
+            let current = session.current().await?;
+            if current.agent().await?.model.as_ref() != Some(model) {
+                current
+                    .configure(AgentChange {
+                        model: Some(model.clone()),
+                        thinking: None,
+                    })
+                    .await?;
+            }
+        }
+        Ok(session)
+    }
+
+    async fn create(&self, question: &str) -> Result<LiveSession, Failure> {
+        let agent = Agent {
+            model: Some(self.config.model.clone().unwrap_or_else(demo)),
+            thinking: self.config.thinking,
+            directory: Some(self.config.root.to_string_lossy().into_owned()),
+        };
+        Ok(self
+            .harness
+            .create(SessionSpec {
+                title: title(question),
+                agent,
+                ..SessionSpec::default()
+            })
+            .await?)
+    }
+
+    async fn last_used(&self) -> Result<SessionId, Failure> {
+        let rows = self
+            .harness
+            .sessions(SessionQuery {
+                limit: RECENT,
+                ..SessionQuery::default()
+            })
+            .await?;
+        let last = rows.iter().max_by_key(|row| row.used);
+        last.map(|row| row.id).ok_or_else(|| {
+            Error::not_found("continue the last session: the store has none yet; ask without --continue")
+                .into()
+        })
+    }
+
+    /// Whether nobody named a model, so that the built-in one answers.
+    pub(crate) fn is_demo(&self) -> bool {
+        self.config.model.is_none()
+    }
+}
+
+/// A harness over a store, with all models and tools that are built in.
+pub(crate) async fn harness(config: &Config, missing: Missing) -> Result<Harness, Failure> {
+    let world = World::system();
+    if let (Missing::Create, Some(path)) = (missing, config.store.strip_prefix("sqlite:")) {
+        create_directory(Path::new(path))?;
+    }
+    let options = Options {
+        must_exist: missing == Missing::Refuse,
+        ..Options::new(world.owner())
+    };
+    let store = store::open(&config.store, options)
+        .await
+        .map_err(|error| Failure::store(&error))?;
+    let chat = ChatConfig {
+        key: config.chat.key.clone(),
+        endpoint_key: config.chat.endpoint_key.clone(),
+        ..ChatConfig::new(&config.chat.base_url)
+    };
+    let chat = Chat::new(chat, Arc::new(SystemClock)).map_err(|error| Failure::usage(error.to_string()))?;
+    let models = Models::new()
+        .provider("chat", chat)
+        .provider("demo", Demo::new(Arc::new(SystemClock), PACE));
+    let harness = Harness::builder(store)
+        .world(world)
+        .models(models)
+        .env(environment);
+    Ok(harness
+        .install(Extension::new("coding").tools(coding()))?
+        .open()
+        .await?)
+}
+
+/// The store's own directory in the root is created on the way; any other has to be there.
+fn create_directory(store: &Path) -> Result<(), Failure> {
+    let Some(directory) = store
+        .parent()
+        .filter(|directory| directory.ends_with(".everturn"))
+    else {
+        return Ok(());
+    };
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(directory) {
+        Err(fault) if fault.kind() != std::io::ErrorKind::AlreadyExists => Err(Failure::usage(format!(
+            "create {}: {fault}; name another store with --store",
+            directory.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn environment(agent: &Agent) -> everturn::Result<Env> {
+    match &agent.directory {
+        Some(directory) => Ok(Env::new(Directory::open(Path::new(directory))?)),
+        None => Ok(Env::new(Nowhere)),
+    }
+}
+
+fn demo() -> ModelRef {
+    ModelRef {
+        provider: "demo".into(),
+        model: "demo".into(),
+        endpoint: None,
+    }
+}
+
+/// What a list shows of a session: the first line of its first question.
+fn title(question: &str) -> Option<String> {
+    let line = clean::line(question.lines().find(|line| !line.trim().is_empty())?.trim());
+    Some(match line.char_indices().nth(60) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    })
+}
+
+/// Adds what to do to errors that a person meets when opening a session.
+fn explain(error: Error) -> Failure {
+    let hint = match error.kind() {
+        everturn::ErrorKind::NotFound => "; `everturn sessions` lists those that are there",
+        everturn::ErrorKind::Owned { .. } => "; end that process, or wait for it",
+        _ => "",
+    };
+    let mut failure = Failure::from(error);
+    failure.message.push_str(hint);
+    failure
+}

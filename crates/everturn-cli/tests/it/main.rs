@@ -1,0 +1,8 @@
+//! The command as a person and a script use it.
+#![allow(clippy::unwrap_used, reason = "a test's unwrap is an assertion")]
+
+mod ask;
+mod bad_input;
+mod kill;
+mod place;
+mod wire;

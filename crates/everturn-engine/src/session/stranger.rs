@@ -1,0 +1,118 @@
+//! Reading a session without owning it.
+
+use everturn_core::{
+    Error, Result,
+    conversation::Conversation,
+    document::{self, Document, Scope},
+    entry::EntryRecord,
+    id::{ConversationId, EntryId, SessionId},
+    storage::{DocumentQuery, EntryQuery, SessionRow, Store, TaskQuery},
+};
+
+use super::document::Committed;
+
+/// Reads a session that someone else may own. It sees what is committed, and can write nothing.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> everturn_core::Result<()> {
+/// # use everturn_core::{entry::Entry, id::ConversationId, memory::Memory, storage::{NewSession, Store}};
+/// # use everturn_engine::{Opener, Session, SessionReader, World};
+/// let store = Store::new(Memory::new());
+/// let session = Session::create(&Opener::new(store.clone(), World::system()).await, NewSession::default()).await?;
+/// let mut tx = session.begin().await?;
+/// tx.append(ConversationId::ROOT, Entry::new("app.note"))?;
+/// tx.commit().await?;
+///
+/// let reader = SessionReader::open(store, session.id()).await?;
+/// assert_eq!(reader.entries(ConversationId::ROOT, None, 10).await?.len(), 1);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct SessionReader {
+    store: Store,
+    row: SessionRow,
+}
+
+impl SessionReader {
+    /// Finds a session.
+    ///
+    /// Errors: `NotFound`.
+    pub async fn open(store: Store, id: SessionId) -> Result<Self> {
+        match store.session(id).await? {
+            Some(row) => Ok(Self { store, row }),
+            None => Err(Error::not_found(format!(
+                "read session {id}: the store has no such session"
+            ))),
+        }
+    }
+
+    /// Its row, as it was when the reader was opened.
+    pub fn row(&self) -> &SessionRow {
+        &self.row
+    }
+
+    /// The store that it reads.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// A conversation by its id.
+    ///
+    /// Errors: `NotFound`.
+    pub async fn conversation(&self, id: ConversationId) -> Result<Conversation> {
+        self.store.conversation(self.row.id, id).await?.ok_or_else(|| {
+            let session = self.row.id;
+            Error::not_found(format!(
+                "look for conversation {id} of session {session}: there is none"
+            ))
+        })
+    }
+
+    /// A page of what a conversation sees, newest first: up to `limit` entries older than the cursor `before`.
+    pub async fn entries(
+        &self,
+        conversation: ConversationId,
+        before: Option<EntryId>,
+        limit: usize,
+    ) -> Result<Vec<EntryRecord>> {
+        let lineage = self.conversation(conversation).await?.lineage;
+        self.store
+            .entries(EntryQuery {
+                before,
+                limit,
+                ..EntryQuery::of(self.row.id, lineage)
+            })
+            .await
+    }
+
+    /// A document's committed value; none where there is no such document.
+    ///
+    /// Errors: `Newer`, or `Invalid` when it does not read as a `T`.
+    pub async fn snapshot<T: Document>(&self, scope: T::Scope) -> Result<Option<T>> {
+        let (session, scope) = (self.row.id, scope.key());
+        let query = DocumentQuery {
+            session,
+            scope,
+            kind: Some(T::KIND.into()),
+            at: None,
+        };
+        match self.store.documents(query).await?.first() {
+            Some(state) => {
+                let committed = Committed::fold(state)?;
+                document::decode(committed.value, committed.version).map(Some)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Whether work of the session has not ended.
+    pub async fn is_working(&self) -> Result<bool> {
+        let query = TaskQuery {
+            session: self.row.id,
+            live: true,
+            ids: None,
+            owner: None,
+        };
+        Ok(!self.store.tasks(query).await?.is_empty())
+    }
+}

@@ -1,0 +1,39 @@
+//! Conversations: immutable rows, by session and id.
+
+use everturn_core::{conversation::Conversation, id::ConversationId};
+use rusqlite::{Connection, Row, params};
+
+use super::{body, commit::Target, fault::Outcome};
+
+pub(super) fn add(db: &Connection, target: Target<'_>, conversation: &Conversation) -> Outcome<()> {
+    let text = body::write(conversation, "a conversation")?;
+    let sql = "INSERT INTO conversation (sid, id, body, crc) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+    let values = params![target.sid, conversation.id.0, text, body::crc(&text)];
+    if db.prepare_cached(sql)?.execute(values)? == 0 {
+        return Err(target
+            .is_there(&format!("conversation {}", conversation.id))
+            .into());
+    }
+    Ok(())
+}
+
+pub(super) fn all(db: &Connection, sid: i64) -> Outcome<Vec<Conversation>> {
+    let mut all = db.prepare_cached("SELECT id, crc, body FROM conversation WHERE sid = ?1 ORDER BY id")?;
+    let mut rows = all.query([sid])?;
+    let mut conversations = Vec::new();
+    while let Some(row) = rows.next()? {
+        conversations.push(conversation_at(row, sid)?);
+    }
+    Ok(conversations)
+}
+
+pub(super) fn one(db: &Connection, sid: i64, id: ConversationId) -> Outcome<Option<Conversation>> {
+    let mut find = db.prepare_cached("SELECT id, crc, body FROM conversation WHERE sid = ?1 AND id = ?2")?;
+    let mut rows = find.query(params![sid, id.0])?;
+    rows.next()?.map(|row| conversation_at(row, sid)).transpose()
+}
+
+fn conversation_at(row: &Row<'_>, sid: i64) -> Outcome<Conversation> {
+    let id: u64 = row.get(0)?;
+    body::read(row, [1, 2], || format!("table conversation, sid {sid}, id {id}"))
+}

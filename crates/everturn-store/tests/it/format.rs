@@ -1,0 +1,117 @@
+//! The file as people and other programs find it.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+use everturn_testkit::{
+    block_on,
+    store::scene::{IntoWrite, Scene, owner},
+};
+use rusqlite::Connection;
+
+use crate::files::Temporary;
+
+const FORMAT: &str = include_str!("../../docs/format.md");
+
+fn names(db: &Connection, sql: &str) -> Vec<String> {
+    let mut statement = db.prepare(sql).unwrap();
+    let names = statement.query_map([], |row| row.get(0)).unwrap();
+    names.map(Result::unwrap).collect()
+}
+
+#[test]
+fn every_table_and_column_is_described() {
+    let file = Temporary::new();
+    drop(block_on(file.open()));
+    let db = Connection::open(file.path()).unwrap();
+    for table in names(&db, "SELECT name FROM sqlite_schema WHERE type = 'table'") {
+        let (_, chapter) = FORMAT
+            .split_once(&format!("\n## {table}\n"))
+            .unwrap_or_else(|| panic!("{table}"));
+        let chapter = chapter.split("\n## ").next().unwrap_or(chapter);
+        for column in names(&db, &format!("SELECT name FROM pragma_table_info('{table}')")) {
+            assert!(
+                chapter.contains(&format!("\n| `{column}` | ")),
+                "{table}.{column}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_transcript_view_reads_well() {
+    let file = Temporary::new();
+    block_on(async {
+        let mut scene = Scene::new(&file.open().await).await;
+        let writes = vec![
+            scene.entry("hello").into_write(),
+            scene.entry("and goodbye").into_write(),
+        ];
+        scene.commit(writes).await.unwrap();
+    });
+    let db = Connection::open(file.path()).unwrap();
+    let lines = names(
+        &db,
+        "SELECT entry || ' ' || kind || ' ' || time || ' ' || text FROM transcript",
+    );
+    assert_eq!(
+        lines,
+        [
+            "2 et.user 1970-01-01 00:00:00.007 hello",
+            "3 et.user 1970-01-01 00:00:00.007 and goodbye"
+        ]
+    );
+}
+
+#[test]
+fn the_files_are_their_owner_s_alone_and_the_log_stays() {
+    let file = Temporary::new();
+    let (db, wal, shm) = (
+        file.path(),
+        file.path().with_extension("db-wal"),
+        file.path().with_extension("db-shm"),
+    );
+    let owners = file.path().with_extension("db.owners");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    block_on(async {
+        let store = file.open().await;
+        Scene::new(&store).await;
+        for path in [&db, &wal, &shm, &owners.join(owner().to_string())] {
+            assert_eq!(mode(path), 0o600, "{}", path.display());
+        }
+        assert_eq!(mode(&owners), 0o700);
+    });
+    assert!(fs::metadata(wal).unwrap().len() > 0);
+}
+
+/// What was written before a clean close is not read again by the next open, however much it was.
+#[test]
+fn a_closed_store_s_log_starts_over() {
+    let file = Temporary::new();
+    block_on(async {
+        let mut scene = Scene::new(&file.open().await).await;
+        for _ in 0..20 {
+            let entry = scene.entry(&"a".repeat(20_000)).into_write();
+            scene.commit(vec![entry]).await.unwrap();
+        }
+    });
+    let log = fs::read(file.path().with_extension("db-wal")).unwrap();
+    // Source: SQLite, "WAL-mode File Format": a header of 32 bytes, then frames of 24 bytes and a page; a frame whose
+    // salt (bytes 8 to 16) is not the header's (bytes 16 to 24) is not of this log.
+    let frames = log[32..].chunks(24 + 4096);
+    let valid = frames.take_while(|frame| frame[8..16] == log[16..24]).count();
+    assert!(
+        log.len() > 400_000 && valid <= 2,
+        "{valid} frames of {} bytes",
+        log.len()
+    );
+}
+
+#[test]
+fn the_file_says_what_it_is() {
+    let file = Temporary::new();
+    drop(block_on(file.open()));
+    let header = fs::read(file.path()).unwrap();
+    assert_eq!(header[16..18], 4096u16.to_be_bytes(), "the page size");
+    assert_eq!(header[60..64], 1u32.to_be_bytes(), "the schema");
+    assert_eq!(header[68..72], *b"Evtn", "the application");
+}

@@ -1,0 +1,5 @@
+//! What only the whole can show: processes that are killed, and a tree that is tidy.
+#![allow(clippy::unwrap_used, reason = "a test's unwrap is an assertion")]
+
+mod killed;
+mod tidy;
