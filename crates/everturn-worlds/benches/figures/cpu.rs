@@ -24,9 +24,11 @@ pub(crate) fn figure(table: &mut Table) {
     });
     let mut appended = Appended::new(scene.directory());
     let (mut memory_us, mut sqlite_us, mut raw_us) = (Vec::new(), Vec::new(), Vec::new());
-    let mut per_turn = |us: f64| us / WINDOW as f64;
+    let per_turn = |us: f64| us / WINDOW as f64;
     for _ in 0..WINDOWS {
         memory_us.push(per_turn(cpu_us_of(|| hold(&runtime, &in_memory)).0));
+    }
+    for _ in 0..WINDOWS {
         sqlite_us.push(per_turn(cpu_us_of(|| hold(&runtime, &on_disk)).0));
         raw_us.push(per_turn(cpu_us_of(|| append(&mut appended)).0));
     }
