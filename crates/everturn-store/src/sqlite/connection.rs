@@ -44,6 +44,8 @@ impl Place {
         let set_up = || {
             let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
             keep_wal(&connection)?;
+            // When a commit has split a page, SQLite looks through the whole cache at its end.
+            connection.pragma_update(None, "cache_size", "-4000")?;
             if let Some(pages) = self.pages_max {
                 connection.pragma_update(None, "max_page_count", pages)?;
             }
