@@ -41,9 +41,8 @@ pub(crate) fn figure(table: &mut Table) {
         is_reached: stored / spoken <= 3.0,
     });
     table.note(format!(
-        "10: {:.0} bytes of text, {stored:.0} in the file after the checkpoint that closing makes ({empty} of them in \
-         an empty store). The write-ahead log is kept to be overwritten and has {log} more, however long the history.",
-        spoken
+        "10: {spoken:.0} bytes of text, {stored:.0} in the file after the checkpoint that closing makes ({empty} of them in \
+         an empty store). The write-ahead log is kept to be overwritten and has {log} more, however long the history."
     ));
 }
 

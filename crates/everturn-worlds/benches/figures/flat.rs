@@ -34,7 +34,7 @@ pub(crate) fn figure(table: &mut Table) {
             table,
             "instructions, memory store",
             late / early,
-            format!("{:.0} k ÷ {:.0} k", late / 1e3, early / 1e3),
+            &format!("{:.0} k ÷ {:.0} k", late / 1e3, early / 1e3),
         ),
         None => table.note("9: valgrind is not installed, so that instructions were not counted.".into()),
     }
@@ -50,7 +50,7 @@ pub(crate) fn figure(table: &mut Table) {
     ] {
         let [early, late] = cpu(&runtime, &old, &new);
         let detail = format!("{:.0} us ÷ {:.0} us", median(&late), median(&early));
-        report(table, what, median(&ratios(&late, &early)), detail);
+        report(table, what, median(&ratios(&late, &early)), &detail);
     }
     table.note(format!(
         "9: turns {EARLY} to {} and {LATE} to {}, of the same question and answer. CPU time: medians of {WINDOWS} \
@@ -60,7 +60,7 @@ pub(crate) fn figure(table: &mut Table) {
     ));
 }
 
-fn report(table: &mut Table, what: &str, ratio: f64, detail: String) {
+fn report(table: &mut Table, what: &str, ratio: f64, detail: &str) {
     table.row(Row {
         figure: "9",
         what: format!("turn {LATE} ÷ turn {EARLY}: {what}"),
