@@ -2,6 +2,7 @@
 
 use everturn_core::{
     Error, Result,
+    entry::{EntryRecord, kind},
     id::{ConversationId, SubmissionId, TaskId},
     submission::{End, Place, SubmissionState},
     usage::Total,
@@ -151,6 +152,11 @@ impl Submission {
         let Some(Place { turn, .. }) = place else {
             return Ok(None);
         };
+        let is_its = |entry: &EntryRecord| entry.kind == kind::TURN && entry.task == Some(turn);
+        let newest = self.live.session().0.state().newest.find(is_its);
+        if let Some(entry) = newest {
+            return entry.read();
+        }
         let query = everturn_core::storage::TaskQuery {
             session: self.live.id(),
             live: false,

@@ -146,11 +146,15 @@ impl Session {
     ///
     /// Errors: `NotFound`.
     pub async fn entry(&self, conversation: ConversationId, id: EntryId) -> Result<EntryRecord> {
-        let lineage = self.conversation(conversation).await?.lineage.capped(id);
+        let seen_by = self.conversation(conversation).await?;
+        let newest = self.0.state().newest.find(|entry| entry.id == id);
+        if let Some(entry) = newest.filter(|entry| seen_by.lineage.sees(entry.conversation, id)) {
+            return Ok(entry);
+        }
         let query = EntryQuery {
             after: Some(EntryId(id.0.saturating_sub(1))),
             limit: 1,
-            ..EntryQuery::of(self.id(), lineage)
+            ..EntryQuery::of(self.id(), seen_by.lineage.capped(id))
         };
         self.0.opener.store.entries(query).await?.pop().ok_or_else(|| {
             Error::not_found(format!(

@@ -1,7 +1,7 @@
 //! What was committed, as far as it is kept in memory.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -33,6 +33,8 @@ pub(crate) struct State {
     pub(crate) contexts: HashMap<ConversationId, Context>,
     /// The newest settled submissions, so that who waits for one need not ask the store.
     pub(crate) settled: Settled,
+    /// The newest entries, so that who waited for a turn need not ask the store how it ended.
+    pub(crate) newest: Newest,
 }
 
 /// Live tasks and submissions, by id.
@@ -69,6 +71,26 @@ impl Settled {
         while self.0.len() > Self::MAX {
             self.0.pop_first();
         }
+    }
+}
+
+/// The newest entries, a bounded number of them.
+#[derive(Default)]
+pub(crate) struct Newest(VecDeque<EntryRecord>);
+
+impl Newest {
+    const MAX: usize = 8;
+
+    /// The newest of them that is wanted.
+    pub(crate) fn find(&self, wanted: impl Fn(&EntryRecord) -> bool) -> Option<EntryRecord> {
+        self.0.iter().rev().find(|entry| wanted(entry)).cloned()
+    }
+
+    fn put(&mut self, entry: EntryRecord) {
+        if self.0.len() == Self::MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(entry);
     }
 }
 
@@ -123,6 +145,7 @@ impl State {
             documents: HashMap::new(),
             contexts: HashMap::new(),
             settled: Settled::default(),
+            newest: Newest::default(),
         }
     }
 
@@ -130,8 +153,9 @@ impl State {
         for conversation in adopted.conversations {
             self.conversations.insert(conversation.id, conversation);
         }
-        for entry in &adopted.entries {
-            self.adopt_entry(entry);
+        for entry in adopted.entries {
+            self.adopt_entry(&entry);
+            self.newest.put(entry);
         }
         for task in adopted.tasks {
             if task.is_live() {

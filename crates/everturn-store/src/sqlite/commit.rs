@@ -5,12 +5,12 @@ use everturn_core::{
     id::{Epoch, Seq},
     storage::{Batch, Committed, Due, Write},
 };
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::{conversations, documents, entries, fault::Outcome, session, submissions, tasks, usage};
 
 const ADVANCE: &str = "UPDATE session SET head = ?1, used = ?2, minted = ?3, due = ?4
-    WHERE id = ?5 AND owner = ?6 AND epoch = ?7 AND head = ?1 - 1 RETURNING sid";
+    WHERE sid = ?5 AND owner = ?6 AND epoch = ?7 AND head = ?1 - 1";
 
 /// Where the rows of a batch belong.
 #[derive(Clone, Copy)]
@@ -31,25 +31,20 @@ impl Target<'_> {
 
 /// Stores a batch. Errors: as [`Storage::commit`](everturn_core::storage::Storage::commit) says.
 pub(super) fn commit(db: &Connection, batch: &Batch) -> Outcome<Committed> {
-    let mut advance = db.prepare_cached(ADVANCE)?;
-    let owner = batch.owner.to_string();
-    let sid = advance
-        .query_row(
-            params![
-                batch.seq.0,
-                batch.time.0,
-                batch.minted,
-                due(batch.due),
-                batch.session.to_string(),
-                owner,
-                batch.epoch.0
-            ],
-            |row| row.get(0),
-        )
-        .optional()?;
-    let Some(sid) = sid else {
+    // Looked up first: RETURNING would have SQLite open and close a temporary table for each commit.
+    let sid = session::known(db, batch.session)?;
+    let advanced = db.prepare_cached(ADVANCE)?.execute(params![
+        batch.seq.0,
+        batch.time.0,
+        batch.minted,
+        due(batch.due),
+        sid,
+        batch.owner.to_string(),
+        batch.epoch.0
+    ])?;
+    if advanced == 0 {
         return Ok(refuse(db, batch)??);
-    };
+    }
     let target = Target { batch, sid };
     batch
         .writes

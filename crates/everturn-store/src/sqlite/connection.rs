@@ -7,7 +7,7 @@ use std::{
 };
 
 use everturn_core::error::{Error, Result};
-use rusqlite::{Connection, FileControl, OpenFlags};
+use rusqlite::{Connection, FileControl, OpenFlags, config::DbConfig};
 
 use super::{fault::Fault, schema::PAGE_SIZE};
 use crate::Options;
@@ -44,6 +44,8 @@ impl Place {
         let set_up = || {
             let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
             keep_wal(&connection)?;
+            // When a commit has split a page, SQLite looks through the whole cache at its end.
+            connection.pragma_update(None, "cache_size", "-4000")?;
             if let Some(pages) = self.pages_max {
                 connection.pragma_update(None, "max_page_count", pages)?;
             }
@@ -81,6 +83,9 @@ impl Place {
         let mut connection = Connection::open_with_flags(&self.path, flags)?;
         connection.busy_handler(Some(patience(self.patience, self.seed)))?;
         connection.set_prepared_statement_cache_capacity(96);
+        // A plan holds for all values: else SQLite prepares a statement again whenever a bound value changes that it
+        // held against a partial index. Each query names its index.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         // A persisted mode: this only confirms it, and is what first reads the file.
         let _mode: String =
             connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
