@@ -39,10 +39,7 @@ async fn main() -> everturn::Result<()> {
     tx.append(chat, Entry::new("app.note").data("never mind"))?;
     drop(tx);
 
-    let error = session
-        .conversation(regretted)
-        .await
-        .expect_err("it was rolled back");
+    let error = session.conversation(regretted).await.expect_err("it was rolled back");
     assert_eq!(*error.kind(), ErrorKind::NotFound);
     assert_eq!(session.entries(chat, None, 10).await?, [entry]);
     assert_eq!(session.head(), seq);

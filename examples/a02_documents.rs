@@ -13,12 +13,7 @@ use serde::{Deserialize, Serialize};
 
 /// Typed state of a conversation. `rewindable` keeps what it was; `as_of` says what a fork starts with.
 #[derive(Debug, Default, PartialEq, Document, Serialize, Deserialize)]
-#[document(
-    kind = "example.notes",
-    scope = "conversation",
-    history = "rewindable",
-    fork = "as_of"
-)]
+#[document(kind = "example.notes", scope = "conversation", history = "rewindable", fork = "as_of")]
 struct Notes {
     text: String,
 }
@@ -28,11 +23,7 @@ async fn main() -> everturn::Result<()> {
     let opener = Opener::new(Store::new(Memory::new()), World::system()).await;
     let session = Session::create(&opener, NewSession::default()).await?;
     let chat = ConversationId::ROOT;
-    assert_eq!(
-        session.snapshot::<Notes>(chat).await?,
-        None,
-        "reading never creates"
-    );
+    assert_eq!(session.snapshot::<Notes>(chat).await?, None, "reading never creates");
 
     let hello = say(&session, "hello", "she said hello").await?;
     let goodbye = say(&session, "goodbye", "she said goodbye").await?;
@@ -44,11 +35,7 @@ async fn main() -> everturn::Result<()> {
     assert_eq!(at_hello, noted("she said hello"));
     assert_eq!(at_goodbye, noted("she said goodbye"));
 
-    for (when, notes) in [
-        ("now", now),
-        ("as of goodbye", at_goodbye),
-        ("as of hello", at_hello),
-    ] {
+    for (when, notes) in [("now", now), ("as of goodbye", at_goodbye), ("as of hello", at_hello)] {
         println!("notes {when}: {}", notes.unwrap_or_default().text);
     }
     Ok(())

@@ -13,12 +13,7 @@ use everturn::{
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Default, PartialEq, Document, Serialize, Deserialize)]
-#[document(
-    kind = "example.notes",
-    scope = "conversation",
-    history = "rewindable",
-    fork = "as_of"
-)]
+#[document(kind = "example.notes", scope = "conversation", history = "rewindable", fork = "as_of")]
 struct Notes {
     text: String,
 }
@@ -37,19 +32,12 @@ async fn main() -> everturn::Result<()> {
     tx.commit().await?;
 
     assert_eq!(seen(&session, fork).await?, [first]);
-    assert!(
-        session.entry(fork, second).await.is_err(),
-        "it comes after the fork"
-    );
+    assert!(session.entry(fork, second).await.is_err(), "it comes after the fork");
     assert_eq!(notes(&session, fork).await?, "undecided");
 
     // From here on each side is alone.
     let third = say(&session, fork, "yes, the sun shines", "in the park").await?;
-    assert_eq!(
-        seen(&session, root).await?,
-        [second, first],
-        "the parent is unchanged"
-    );
+    assert_eq!(seen(&session, root).await?, [second, first], "the parent is unchanged");
     assert_eq!(notes(&session, root).await?, "at home");
 
     let fourth = say(&session, root, "it still rains", "in bed").await?;
@@ -59,10 +47,7 @@ async fn main() -> everturn::Result<()> {
     assert_eq!(notes(&session, fork).await?, "in the park");
 
     for (name, conversation) in [("parent", root), ("fork", fork)] {
-        let (entries, notes) = (
-            seen(&session, conversation).await?,
-            notes(&session, conversation).await?,
-        );
+        let (entries, notes) = (seen(&session, conversation).await?, notes(&session, conversation).await?);
         println!("the {name} sees {} entries, and ends {notes}", entries.len());
     }
     Ok(())

@@ -31,11 +31,7 @@ async fn main() -> Result<()> {
     let other = spec("plums", "chat/small", Thinking::Off)?;
     let again = harness.create(other.clone()).await?;
     assert_eq!((again.id(), again.head()), (id, Seq(1)));
-    assert_eq!(
-        again.root().agent().await?,
-        wanted.agent,
-        "the other spec is ignored"
-    );
+    assert_eq!(again.root().agent().await?, wanted.agent, "the other spec is ignored");
 
     // Restart: everything is dropped, and the file is opened anew.
     drop((again, harness));
@@ -50,10 +46,7 @@ async fn main() -> Result<()> {
     let listed = harness.sessions(SessionQuery::default()).await?;
     let titles: Vec<_> = listed.iter().filter_map(|row| row.new.title.as_deref()).collect();
     assert_eq!(titles, ["pears"]);
-    println!(
-        "created three times and opened by its id, it is one session, called {}",
-        titles[0]
-    );
+    println!("created three times and opened by its id, it is one session, called {}", titles[0]);
     Ok(())
 }
 

@@ -52,11 +52,7 @@ async fn main() -> Result<()> {
 
     assert_eq!(thinking(&session, chat).await?, Thinking::Off);
     assert_eq!(thinking(&session, fork).await?, Thinking::High, "as of the entry");
-    println!(
-        "the conversation now thinks {:?}, its fork {:?}",
-        Thinking::Off,
-        Thinking::High
-    );
+    println!("the conversation now thinks {:?}, its fork {:?}", Thinking::Off, Thinking::High);
 
     // What was written as a type is read as that type, and as no other.
     let read = session.entry(chat, poor).await?.read::<Rating>()?;
@@ -69,10 +65,7 @@ async fn main() -> Result<()> {
     let parent = found.parent.expect("a fork has a parent");
     assert_eq!((found.id, parent.conversation, parent.at), (fork, chat, good));
     let nowhere = session.conversation(ConversationId(999)).await;
-    assert_eq!(
-        *nowhere.expect_err("nobody created it").kind(),
-        ErrorKind::NotFound
-    );
+    assert_eq!(*nowhere.expect_err("nobody created it").kind(), ErrorKind::NotFound);
 
     for entry in session.entries(fork, None, 10).await? {
         if let Some(Rating { stars, why }) = entry.read()? {
@@ -83,16 +76,9 @@ async fn main() -> Result<()> {
 }
 
 fn rating(stars: u8, why: &str) -> Rating {
-    Rating {
-        stars,
-        why: why.into(),
-    }
+    Rating { stars, why: why.into() }
 }
 
 async fn thinking(session: &Session, chat: ConversationId) -> Result<Thinking> {
-    Ok(session
-        .snapshot::<Agent>(chat)
-        .await?
-        .unwrap_or_default()
-        .thinking)
+    Ok(session.snapshot::<Agent>(chat).await?.unwrap_or_default().thinking)
 }

@@ -51,10 +51,7 @@ async fn main() -> Result<()> {
         let Message::Result(made_up) = &**message else {
             panic!("a result for {call}, and not {message:?}");
         };
-        assert_eq!(
-            (&*made_up.call.0, &made_up.outcome),
-            (call, &Outcome::MissingResult)
-        );
+        assert_eq!((&*made_up.call.0, &made_up.outcome), (call, &Outcome::MissingResult));
         assert!(made_up.outcome.is_error());
     }
     println!("a fork at the calls: two results made up, both errors");
@@ -67,9 +64,7 @@ async fn main() -> Result<()> {
     assert_eq!(sent(&session, chat).await?.texts(), ["We talked of weather."]);
 
     // Paging still shows every stored entry, newest first, whatever the requests leave out.
-    let stored = [
-        summary, note, edit, answer, result_a, system, result_b, calls, aborted, question,
-    ];
+    let stored = [summary, note, edit, answer, result_a, system, result_b, calls, aborted, question];
     let (mut paged, mut before) = (Vec::new(), None);
     loop {
         let page = session.entries(chat, before, 4).await?;
@@ -78,10 +73,7 @@ async fn main() -> Result<()> {
         paged.extend(page.iter().map(|entry| entry.id));
     }
     assert_eq!(paged, stored);
-    println!(
-        "a summary replaced them all; {} entries are still there",
-        paged.len()
-    );
+    println!("a summary replaced them all; {} entries are still there", paged.len());
     Ok(())
 }
 
@@ -93,11 +85,7 @@ async fn sent(session: &Session, chat: ConversationId) -> Result<Context> {
 }
 
 fn assistant(parts: impl Into<Vec<Part>>, end: End) -> Message {
-    Message::Assistant(Assistant {
-        parts: parts.into(),
-        end,
-        ..Assistant::default()
-    })
+    Message::Assistant(Assistant { parts: parts.into(), end, ..Assistant::default() })
 }
 
 fn call(id: &str) -> Part {

@@ -25,11 +25,8 @@ use everturn_testkit::{
 use std::{path::Path, sync::Arc, time::Duration};
 
 /// What stands under src/: a file, its only function, and the number that it returns.
-const FILES: [(&str, &str, u32); 3] = [
-    ("pond", "frogs", 3),
-    ("sea", "deep_m", 10_935),
-    ("sky", "moon_km", 384_400),
-];
+const FILES: [(&str, &str, u32); 3] =
+    [("pond", "frogs", 3), ("sea", "deep_m", 10_935), ("sky", "moon_km", 384_400)];
 const FIRST: &str =
     "Read all files under src/ and say in one sentence: which function returns the largest number?";
 const LARGEST: [&str; 2] = ["It is moon_km in src/sky.rs, ", "with 384400."];
@@ -160,10 +157,7 @@ async fn accounted(scene: &Scene, session: &LiveSession) -> Result<()> {
         assert_eq!((input, output), (Some(1_670), Some(97)));
     }
     let [input, output] = [input, output].map(Option::unwrap_or_default);
-    println!(
-        "accounted: {} requests, {input} tokens in, {output} out",
-        total.requests
-    );
+    println!("accounted: {} requests, {input} tokens in, {output} out", total.requests);
     Ok(())
 }
 

@@ -9,10 +9,7 @@ async fn main() -> Result<()> {
     let model = Scripted::new([Reply::text("one"), Reply::text("two")]);
     let models = Models::new().provider("scripted", model.clone());
 
-    let harness = Harness::builder(Store::new(Memory::new()))
-        .models(models)
-        .open()
-        .await?;
+    let harness = Harness::builder(Store::new(Memory::new())).models(models).open().await?;
     let session = harness.create(SessionSpec::model("scripted".parse()?)).await?;
     let chat = session.root();
 

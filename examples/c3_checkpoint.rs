@@ -55,14 +55,9 @@ async fn main() -> Result<()> {
     // What was said is still there, and says itself whether it is whole.
     let said = entries(&reader, session.id()).await?;
     let said: Vec<(String, End)> = said.iter().filter_map(answered).collect();
-    let expected = [
-        ("one", End::Complete),
-        ("two, th", End::Error),
-        ("three, fo", End::Aborted),
-    ];
+    let expected = [("one", End::Complete), ("two, th", End::Error), ("three, fo", End::Aborted)];
     assert_eq!(said, expected.map(|(text, end)| (text.to_owned(), end)));
-    said.iter()
-        .for_each(|(text, end)| println!("{text:?} is {end:?}"));
+    said.iter().for_each(|(text, end)| println!("{text:?} is {end:?}"));
     Ok(())
 }
 
@@ -73,22 +68,13 @@ async fn open(url: &str) -> Result<Store> {
 /// How each turn of the root conversation ended, in one word.
 async fn checkpoints(store: &Store, session: SessionId) -> Result<Vec<&'static str>> {
     let entries = entries(store, session).await?;
-    let records = entries
-        .iter()
-        .filter_map(|entry| entry.read::<TurnRecord>().transpose());
-    records
-        .map(|record| Ok(TurnEnd::word(&record?.outcome)))
-        .collect()
+    let records = entries.iter().filter_map(|entry| entry.read::<TurnRecord>().transpose());
+    records.map(|record| Ok(TurnEnd::word(&record?.outcome))).collect()
 }
 
 async fn entries(store: &Store, session: SessionId) -> Result<Vec<EntryRecord>> {
     let all = EntryQuery::of(session, Lineage::new(ConversationId::ROOT));
-    store
-        .entries(EntryQuery {
-            order: Order::OldestFirst,
-            ..all
-        })
-        .await
+    store.entries(EntryQuery { order: Order::OldestFirst, ..all }).await
 }
 
 fn answered(entry: &EntryRecord) -> Option<(String, End)> {

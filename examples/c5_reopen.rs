@@ -33,10 +33,7 @@ async fn main() -> Result<()> {
     assert_eq!(history[1].parent, Some(history[0].record.turn));
     let context = session.context(session.root().id(), None).await?;
     let said = context.texts();
-    assert_eq!(
-        said,
-        ["I am Ada.", "Nice to meet you, Ada.", "Who am I?", "You are Ada."]
-    );
+    assert_eq!(said, ["I am Ada.", "Nice to meet you, Ada.", "Who am I?", "You are Ada."]);
 
     // The second model was told what the first had answered.
     assert_eq!(model.requests()[0].texts(), said[..3]);

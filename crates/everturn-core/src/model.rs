@@ -199,14 +199,7 @@ pub struct Fault {
 impl Fault {
     /// A fault of `class`, without anything the server said.
     pub fn new(class: FaultClass, message: impl Into<String>) -> Self {
-        Self {
-            class,
-            message: message.into(),
-            status: None,
-            retry: None,
-            wait_ms: None,
-            request: None,
-        }
+        Self { class, message: message.into(), status: None, retry: None, wait_ms: None, request: None }
     }
 
     /// Whether the same request may be sent again: what the server said, else what the class says.
@@ -323,11 +316,7 @@ impl FromStr for ModelRef {
                 "read model {text:?}: a model is named PROVIDER/MODEL or PROVIDER/MODEL@http://HOST/v1"
             )));
         }
-        Ok(Self {
-            provider: provider.into(),
-            model: model.into(),
-            endpoint,
-        })
+        Ok(Self { provider: provider.into(), model: model.into(), endpoint })
     }
 }
 

@@ -79,11 +79,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            flush_ms: 25,
-            steps_max: 50,
-            grace_ms: 2_000,
-        }
+        Self { flush_ms: 25, steps_max: 50, grace_ms: 2_000 }
     }
 }
 
@@ -115,14 +111,8 @@ impl SessionSpec {
     /// assert_eq!(spec.agent, Agent { model: Some("demo".parse().unwrap()), ..Agent::default() });
     /// ```
     pub fn model(model: ModelRef) -> Self {
-        let agent = Agent {
-            model: Some(model),
-            ..Agent::default()
-        };
-        Self {
-            agent,
-            ..Self::default()
-        }
+        let agent = Agent { model: Some(model), ..Agent::default() };
+        Self { agent, ..Self::default() }
     }
 }
 
@@ -170,18 +160,8 @@ impl Harness {
     pub async fn create(&self, spec: SessionSpec) -> Result<LiveSession> {
         (self.0.env)(&spec.agent)?;
         self.0.check_model(spec.agent.model.as_ref())?;
-        let SessionSpec {
-            request,
-            title,
-            labels,
-            agent,
-        } = spec;
-        let new = NewSession {
-            request,
-            title,
-            labels,
-            parent: None,
-        };
+        let SessionSpec { request, title, labels, agent } = spec;
+        let new = NewSession { request, title, labels, parent: None };
         let session = crate::Session::create_and(&self.0.opener, new, |stage| agent.stage(stage)).await?;
         Ok(LiveSession::new(session, self.0.clone()))
     }
@@ -225,10 +205,7 @@ impl Shared {
 
     /// What is installed now; the snapshot stays as it is.
     pub(crate) fn registry(&self) -> Arc<Registry> {
-        self.registry
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -280,38 +257,19 @@ impl Builder {
     ///
     /// Errors: `Invalid` when the settings contradict themselves.
     pub async fn open(self) -> Result<Harness> {
-        let Self {
-            store,
-            world,
-            models,
-            registry,
-            policy,
-            env,
-            settings,
-        } = self;
+        let Self { store, world, models, registry, policy, env, settings } = self;
         if settings.steps_max == 0 {
-            return Err(Error::invalid(
-                "open a harness: steps_max is 0, a turn takes at least one step",
-            ));
+            return Err(Error::invalid("open a harness: steps_max is 0, a turn takes at least one step"));
         }
         let opener = Opener::new(store, world).await;
         let registry = RwLock::new(Arc::new(registry));
-        Ok(Harness(Arc::new(Shared {
-            opener,
-            models,
-            policy,
-            env,
-            settings,
-            registry,
-        })))
+        Ok(Harness(Arc::new(Shared { opener, models, policy, env, settings, registry })))
     }
 }
 
 impl std::fmt::Debug for Harness {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Harness")
-            .field("registry", &self.0.registry())
-            .finish_non_exhaustive()
+        f.debug_struct("Harness").field("registry", &self.0.registry()).finish_non_exhaustive()
     }
 }
 

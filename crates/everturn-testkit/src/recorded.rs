@@ -38,10 +38,7 @@ struct Record {
 impl Recorded {
     /// The same model, with a record.
     pub fn new(model: impl Model) -> Self {
-        Self {
-            model: Arc::new(model),
-            record: Arc::default(),
-        }
+        Self { model: Arc::new(model), record: Arc::default() }
     }
 
     /// What it was sent, oldest first.

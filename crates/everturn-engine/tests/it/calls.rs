@@ -26,19 +26,8 @@ async fn outcomes(session: &LiveSession) -> Vec<(Outcome, String)> {
 }
 
 async fn tasks(store: &Store, session: SessionId, live: bool) -> Vec<TaskRecord> {
-    let query = TaskQuery {
-        session,
-        live,
-        ids: None,
-        owner: None,
-    };
-    store
-        .tasks(query)
-        .await
-        .unwrap()
-        .into_iter()
-        .filter(|task| task.kind == "et.call")
-        .collect()
+    let query = TaskQuery { session, live, ids: None, owner: None };
+    store.tasks(query).await.unwrap().into_iter().filter(|task| task.kind == "et.call").collect()
 }
 
 /// A tool that looks for its own record while it runs.
@@ -59,9 +48,7 @@ impl Tool for Looking {
         let session = self.session.lock().unwrap().expect("the test has set it");
         let recorded = tasks(&self.store, session, true).await;
         let own = recorded.iter().find(|task| format!("c{}", task.id) == cx.call.0);
-        Ok(own
-            .map_or("not on record".into(), |own| own.input.get().to_owned())
-            .into())
+        Ok(own.map_or("not on record".into(), |own| own.input.get().to_owned()).into())
     }
 }
 
@@ -69,27 +56,14 @@ impl Tool for Looking {
 async fn a_call_is_on_record_before_it_runs() {
     let (store, id) = (store(), Arc::new(Mutex::new(None)));
     let model = Scripted::new([Reply::calls([("look", "{}")]), Reply::text("done")]);
-    let looking = Looking {
-        store: store.clone(),
-        session: id.clone(),
-    };
+    let looking = Looking { store: store.clone(), session: id.clone() };
     let harness = harness(&store, &model, Extension::new("test").tool(looking)).await;
     let session = harness.create(spec()).await.unwrap();
     *id.lock().unwrap() = Some(session.id());
-    session
-        .root()
-        .submit(Input::text("a"))
-        .await
-        .unwrap()
-        .answer()
-        .await
-        .unwrap();
+    session.root().submit(Input::text("a")).await.unwrap().answer().await.unwrap();
     let seen = &outcomes(&session).await[0].1;
     let intent: serde_json::Value = serde_json::from_str(seen).expect("the call's own record");
-    assert_eq!(
-        (&intent["name"], &intent["replay"]),
-        (&"look".into(), &"never".into())
-    );
+    assert_eq!((&intent["name"], &intent["replay"]), (&"look".into(), &"never".into()));
     assert_eq!(
         (&intent["arguments"], &intent["verdict"]["rule"]),
         (&serde_json::json!({}), &"allow tool(look)".into())
@@ -122,26 +96,13 @@ async fn a_refused_call_is_on_record_with_its_rule() {
     let model = Scripted::new([Reply::calls([("launch", "{}")]), Reply::text("then not")]);
     let harness = harness(&store, &model, Extension::new("test").tool(Launching)).await;
     let session = harness.create(spec()).await.unwrap();
-    let answer = session
-        .root()
-        .submit(Input::text("a"))
-        .await
-        .unwrap()
-        .answer()
-        .await
-        .unwrap();
+    let answer = session.root().submit(Input::text("a")).await.unwrap().answer().await.unwrap();
     assert_eq!(answer.text, "then not", "the turn goes on");
     let rule = "no rule allows tool(rocket)";
-    assert_eq!(
-        outcomes(&session).await[0].0,
-        Outcome::Denied { rule: rule.into() }
-    );
+    assert_eq!(outcomes(&session).await[0].0, Outcome::Denied { rule: rule.into() });
     let recorded = tasks(&store, session.id(), false).await;
     let intent: serde_json::Value = recorded[0].input.read().unwrap();
-    assert_eq!(
-        (&intent["verdict"]["effect"], &intent["verdict"]["rule"]),
-        (&"deny".into(), &rule.into())
-    );
+    assert_eq!((&intent["verdict"]["effect"], &intent["verdict"]["rule"]), (&"deny".into(), &rule.into()));
     assert!(matches!(recorded[0].state, TaskState::Ended { .. }));
 }
 
@@ -170,14 +131,7 @@ async fn a_tool_that_panics_is_an_error_result() {
     let model = Scripted::new([Reply::calls([("break", "{}")]), Reply::text("I see")]);
     let harness = harness(&store(), &model, Extension::new("test").tool(Breaking)).await;
     let session = harness.create(spec()).await.unwrap();
-    let answer = session
-        .root()
-        .submit(Input::text("a"))
-        .await
-        .unwrap()
-        .answer()
-        .await
-        .unwrap();
+    let answer = session.root().submit(Input::text("a")).await.unwrap().answer().await.unwrap();
     assert_eq!(answer.text, "I see");
     let (outcome, text) = &outcomes(&session).await[0];
     assert_eq!(*outcome, Outcome::Error);
@@ -205,18 +159,7 @@ async fn an_output_without_end_is_cut_and_says_so() {
     let model = Scripted::new([Reply::calls([("print", "{}")]), Reply::text("much")]);
     let harness = harness(&store(), &model, Extension::new("test").tool(Printing)).await;
     let session = harness.create(spec()).await.unwrap();
-    assert_eq!(
-        session
-            .root()
-            .submit(Input::text("a"))
-            .await
-            .unwrap()
-            .answer()
-            .await
-            .unwrap()
-            .text,
-        "much"
-    );
+    assert_eq!(session.root().submit(Input::text("a")).await.unwrap().answer().await.unwrap().text, "much");
     let (outcome, text) = &outcomes(&session).await[0];
     assert_eq!(*outcome, Outcome::Ok);
     assert!(text.len() < 70_000 && text.ends_with("(20971520 bytes in all, the rest is left out)"));

@@ -18,9 +18,7 @@ pub(crate) fn store() -> Store {
 
 pub(crate) async fn session() -> Session {
     let opener = Opener::new(store(), World::system()).await;
-    Session::create(&opener, NewSession::default())
-        .await
-        .expect("a session")
+    Session::create(&opener, NewSession::default()).await.expect("a session")
 }
 
 /// A harness over a store, with a scripted model and the given tools.
@@ -59,11 +57,7 @@ pub(crate) struct Counting {
 
 impl Counting {
     pub(crate) fn new(replay: Replay) -> Self {
-        Self {
-            ran: Arc::new(AtomicUsize::new(0)),
-            replay,
-            gate: None,
-        }
+        Self { ran: Arc::new(AtomicUsize::new(0)), replay, gate: None }
     }
 
     pub(crate) fn count(&self) -> usize {

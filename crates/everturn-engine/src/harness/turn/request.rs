@@ -63,10 +63,7 @@ pub(crate) async fn step(live: &LiveSession, id: TaskId, cancel: CancelToken) ->
     if may_be_out {
         cut_attempt(&mut tx, &mut turn, &pinned).await?;
         turn.state.attempt += 1;
-        turn.state.phase = Phase::Pinned(Pinned {
-            epoch: live.epoch(),
-            ..pinned.clone()
-        });
+        turn.state.phase = Phase::Pinned(Pinned { epoch: live.epoch(), ..pinned.clone() });
     }
     if turn.state.cancelled.is_some() {
         turn.advance(live.shared(), &mut tx).await?;
@@ -78,14 +75,7 @@ pub(crate) async fn step(live: &LiveSession, id: TaskId, cancel: CancelToken) ->
     } else {
         drop(tx);
     }
-    Sending {
-        live,
-        turn,
-        pinned,
-        cancel,
-    }
-    .run()
-    .await
+    Sending { live, turn, pinned, cancel }.run().await
 }
 
 /// Stages the end of an attempt that was cut off: what it had shown as an aborted entry, and its cost as unknown.
@@ -100,21 +90,11 @@ async fn cut_attempt(tx: &mut Transaction, turn: &mut Turn, pinned: &Pinned) -> 
         if !shown.text.is_empty() {
             parts.push(everturn_core::message::Part::Text(shown.text));
         }
-        let message = Assistant {
-            parts,
-            end: End::Aborted,
-            ..Assistant::default()
-        };
-        let attempt = Attempt {
-            step: shown.step,
-            attempt: shown.attempt,
-        };
-        let entry = Entry::new(kind::ASSISTANT)
-            .message(Message::Assistant(message))
-            .data(attempt)?;
+        let message = Assistant { parts, end: End::Aborted, ..Assistant::default() };
+        let attempt = Attempt { step: shown.step, attempt: shown.attempt };
+        let entry = Entry::new(kind::ASSISTANT).message(Message::Assistant(message)).data(attempt)?;
         turn.append(tx, entry)?;
-        tx.apply::<Partial>(conversation, vec![Partial::default().whole()])
-            .await?;
+        tx.apply::<Partial>(conversation, vec![Partial::default().whole()]).await?;
     }
     account(tx, turn, pinned, None);
     Ok(())
@@ -169,16 +149,8 @@ struct Sending<'a> {
 
 impl Sending<'_> {
     async fn run(self) -> Result<()> {
-        let Pinned {
-            model,
-            thinking,
-            cutoff,
-            ..
-        } = &self.pinned;
-        let messages = self
-            .live
-            .request_messages(self.turn.conversation(), *cutoff)
-            .await?;
+        let Pinned { model, thinking, cutoff, .. } = &self.pinned;
+        let messages = self.live.request_messages(self.turn.conversation(), *cutoff).await?;
         let client = self.live.shared().models.resolve(model)?;
         let request = Request {
             model: model.model.clone(),
@@ -231,17 +203,12 @@ impl Sending<'_> {
         };
         let mut calls = Vec::new();
         let message =
-            response
-                .clone()
-                .into_message(&self.pinned.model.provider, &self.pinned.model.model, end, || {
-                    let id = TaskId(tx.mint());
-                    calls.push(id);
-                    CallId(format!("c{id}"))
-                });
-        let attempt = Attempt {
-            step: turn.state.step,
-            attempt: turn.state.attempt,
-        };
+            response.clone().into_message(&self.pinned.model.provider, &self.pinned.model.model, end, || {
+                let id = TaskId(tx.mint());
+                calls.push(id);
+                CallId(format!("c{id}"))
+            });
+        let attempt = Attempt { step: turn.state.step, attempt: turn.state.attempt };
         let message = Arc::new(Message::Assistant(message));
         let reply = if response.is_empty() && end != End::Complete {
             turn.state.last
@@ -251,8 +218,7 @@ impl Sending<'_> {
             turn.append(&mut tx, entry)?
         };
         if shown {
-            tx.apply::<Partial>(turn.conversation(), vec![Partial::default().whole()])
-                .await?;
+            tx.apply::<Partial>(turn.conversation(), vec![Partial::default().whole()]).await?;
         }
         account(&mut tx, &mut turn, &self.pinned, response.usage());
         turn.state.phase = match ended {
@@ -286,14 +252,7 @@ struct Flush<'a> {
 
 impl<'a> Flush<'a> {
     fn new(sending: &'a Sending<'a>) -> Self {
-        Self {
-            sending,
-            shown: None,
-            is_due: false,
-            last: None,
-            under_way: None,
-            pause: None,
-        }
+        Self { sending, shown: None, is_due: false, last: None, under_way: None, pause: None }
     }
 
     /// Does what is next for the partial response; pending while there is nothing to do. Dropping the future loses
@@ -315,11 +274,7 @@ impl<'a> Flush<'a> {
         let world = &self.sending.live.shared().opener.world;
         let least = Duration::from_millis(self.sending.live.shared().settings.flush_ms);
         let now = world.clock.now();
-        if let Some(since) = self
-            .last
-            .map(|last| now.since(last))
-            .filter(|since| *since < least)
-        {
+        if let Some(since) = self.last.map(|last| now.since(last)).filter(|since| *since < least) {
             self.pause = Some(world.clock.sleep(least - since));
             return Ok(());
         }
