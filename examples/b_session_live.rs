@@ -63,7 +63,7 @@ async fn streamed(scene: &Scene, session: &LiveSession) -> Result<TaskId> {
     let begun = clock.now();
     let asked = session.current().await?.submit(Input::text(FIRST)).await?;
     let (mut deltas, mut read) = (Vec::new(), String::new());
-    let mut events = asked.events().await?;
+    let mut events = asked.events();
     while let Some(event) = events.next().await {
         let Event { cursor, kind } = event?;
         if let EventKind::Text { step, attempt, delta } = kind {

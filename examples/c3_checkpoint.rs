@@ -42,7 +42,7 @@ async fn main() -> Result<()> {
     assert_eq!(checkpoints(&reader, session.id()).await?, ["answered", "failed"]);
 
     let asked = chat.submit(Input::text("Again.")).await?;
-    let mut events = asked.events().await?;
+    let mut events = asked.events();
     while let Some(event) = events.next().await {
         if let EventKind::Text { .. } = event?.kind {
             asked.cancel().await?;

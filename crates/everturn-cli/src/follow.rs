@@ -48,7 +48,7 @@ pub(crate) async fn follow(
     if let Form::Json = form {
         line(&json!({"type": "session", "session": session.id(), "submission": asked.id()}));
     }
-    let mut events = asked.events().await?;
+    let mut events = asked.events();
     let mut signals = Signals::listen()?;
     loop {
         tokio::select! {

@@ -137,7 +137,11 @@ impl Storage for Memory {
     async fn sessions(&self, query: SessionQuery) -> Result<Vec<SessionRow>> {
         let tables = self.tables();
         let rows = tables.sessions.iter().rev();
-        let page = rows.filter(|(id, _)| query.after.is_none_or(|after| **id < after)).take(query.limit);
+        let is_asked_for = |(id, session): &(&SessionId, &Session)| {
+            query.after.is_none_or(|after| **id < after)
+                && (query.request.is_none() || query.request == session.row.new.request)
+        };
+        let page = rows.filter(is_asked_for).take(query.limit);
         Ok(page.map(|(_, session)| session.row.clone()).collect())
     }
 

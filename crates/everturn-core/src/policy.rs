@@ -1,7 +1,7 @@
 //! Policy: what a call may do, decided by pure code from the acts that the call declares.
 //!
-//! Where no rule matches, the verdict is deny. Without any policy of the host the code layer holds
-//! `allow read(**)` below the root and `allow tool(name)` for each installed tool that declares no acts.
+//! Where no rule matches, the verdict is deny. The code layer holds `allow read(**)` below the root, and
+//! `allow tool(name)` for each installed tool that declares no acts.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub enum Act {
     /// Reads the file or directory, relative to the session's root.
     Read(String),
-    /// Runs a tool that declares no other act.
+    /// Does what only a tool of this name may.
     Tool(String),
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for Act {
 /// use everturn_core::policy::{Act, Effect, Policy};
 ///
 /// let policy = Policy::default();
-/// let verdict = policy.verdict(&[Act::Read("src".into())]);
+/// let verdict = policy.verdict("read", &[Act::Read("src".into())]);
 /// assert_eq!((verdict.effect, verdict.rule.as_str()), (Effect::Allow, "allow read(**)"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,49 +86,36 @@ pub enum Layer {
 /// ```
 /// use everturn_core::policy::{Act, Effect, Policy};
 ///
-/// let policy = Policy::default().allow_tool("count");
-/// assert_eq!(policy.verdict(&[Act::Tool("count".into())]).effect, Effect::Allow);
-/// assert_eq!(policy.verdict(&[Act::Tool("other".into())]).effect, Effect::Deny);
+/// let policy = Policy::default();
+/// assert_eq!(policy.verdict("count", &[]).rule, "allow tool(count)", "an installed tool that declares no acts");
+/// assert_eq!(policy.verdict("other", &[Act::Tool("count".into())]).effect, Effect::Deny);
 /// ```
-#[derive(Clone, Debug, Default)]
-pub struct Policy {
-    tools: Vec<String>,
-}
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Policy;
 
 impl Policy {
-    /// The same policy, with a rule that allows a tool which declares no acts.
-    #[must_use]
-    pub fn allow_tool(mut self, name: impl Into<String>) -> Self {
-        self.tools.push(name.into());
-        self
+    /// Judges a call of an installed tool by all its acts: the first that is not allowed decides. A tool that declares
+    /// none is judged by its name.
+    pub fn verdict(&self, tool: &str, acts: &[Act]) -> Verdict {
+        let mut verdicts = acts.iter().map(judge);
+        let first = verdicts.next().unwrap_or_else(|| allow(format!("allow tool({tool})")));
+        std::iter::once(first.clone())
+            .chain(verdicts)
+            .find(|verdict| verdict.effect != Effect::Allow)
+            .unwrap_or(first)
     }
+}
 
-    /// Judges a call by all its acts: the first that is not allowed decides.
-    pub fn verdict(&self, acts: &[Act]) -> Verdict {
-        let verdicts = acts.iter().map(|act| self.judge(act));
-        let mut allowed = None;
-        for verdict in verdicts {
-            if verdict.effect != Effect::Allow {
-                return verdict;
-            }
-            allowed.get_or_insert(verdict);
-        }
-        allowed.unwrap_or_else(|| deny("no act declared"))
-    }
-
-    fn judge(&self, act: &Act) -> Verdict {
-        match act {
-            Act::Read(_) => allow("allow read(**)".into()),
-            Act::Tool(name) if self.tools.contains(name) => allow(format!("allow tool({name})")),
-            Act::Tool(_) => deny(&format!("no rule allows {act}")),
+fn judge(act: &Act) -> Verdict {
+    match act {
+        Act::Read(_) => allow("allow read(**)".into()),
+        Act::Tool(_) => {
+            Verdict { effect: Effect::Deny, layer: Layer::Code, rule: format!("no rule allows {act}") }
         }
     }
 }
 
 fn allow(rule: String) -> Verdict {
     Verdict { effect: Effect::Allow, layer: Layer::Code, rule }
-}
-
-fn deny(rule: &str) -> Verdict {
-    Verdict { effect: Effect::Deny, layer: Layer::Code, rule: rule.into() }
 }

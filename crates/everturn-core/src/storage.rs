@@ -572,6 +572,8 @@ pub struct SessionRow {
 /// ```
 #[derive(Clone, Debug)]
 pub struct SessionQuery {
+    /// Only the session that this request id created.
+    pub request: Option<String>,
     /// Only sessions behind this one in the list.
     pub after: Option<SessionId>,
     /// How many at most.
@@ -580,7 +582,7 @@ pub struct SessionQuery {
 
 impl Default for SessionQuery {
     fn default() -> Self {
-        Self { after: None, limit: 50 }
+        Self { request: None, after: None, limit: 50 }
     }
 }
 

@@ -113,6 +113,9 @@ pub enum TaskOutcome {
     Faulted {
         /// What escaped.
         error: TaskFailure,
+        /// What came out before that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<RawJson>,
     },
 }
 
@@ -136,8 +139,9 @@ impl TaskOutcome {
     pub fn output(&self) -> Option<&RawJson> {
         match self {
             Self::Completed { output } => Some(output),
-            Self::Failed { output, .. } | Self::Aborted { output, .. } => output.as_ref(),
-            Self::Faulted { .. } => None,
+            Self::Failed { output, .. } | Self::Aborted { output, .. } | Self::Faulted { output, .. } => {
+                output.as_ref()
+            }
         }
     }
 }

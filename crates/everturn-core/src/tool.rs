@@ -242,8 +242,7 @@ impl<T: Tool> Typed<T> {
 
 impl<T: Tool> Code for Typed<T> {
     fn acts(&self, arguments: &RawJson) -> Result<Vec<Act>, ToolError> {
-        let acts = self.0.acts(&Self::read(arguments)?);
-        Ok(if acts.is_empty() { vec![Act::Tool(T::NAME.into())] } else { acts })
+        Ok(self.0.acts(&Self::read(arguments)?))
     }
 
     fn run<'a>(&'a self, cx: &'a CallContext, arguments: &'a RawJson) -> BoxFuture<'a, ToolResult> {
@@ -273,7 +272,7 @@ impl AnyTool {
         &self.spec
     }
 
-    /// What a call with these arguments does to the world; at least one act.
+    /// What a call with these arguments does to the world; nothing, where it is judged by its name.
     ///
     /// Errors: `invalid_arguments` when they do not fit.
     pub fn acts(&self, arguments: &RawJson) -> Result<Vec<Act>, ToolError> {

@@ -13,11 +13,11 @@ use crate::{
 /// Promise: exactly one row per request that was sent, also when it was cut off.
 ///
 /// ```
-/// use everturn_core::{clock::Timestamp, id::{ConversationId, TaskId}, message::Usage, usage::UsageRow};
+/// use everturn_core::{clock::Timestamp, id::{ConversationId, TaskId}, message::Usage, usage::{RequestEnd, UsageRow}};
 ///
 /// let row = UsageRow {
 ///     conversation: ConversationId::ROOT, turn: TaskId(5), step: 1, attempt: 1,
-///     model: "chat/qwen".into(), usage: None, time: Timestamp(0),
+///     model: "chat/qwen".into(), end: RequestEnd::Unknown, usage: None, time: Timestamp(0),
 /// };
 /// assert!(row.usage.is_none(), "the provider did not say");
 /// ```
@@ -33,10 +33,32 @@ pub struct UsageRow {
     pub attempt: u32,
     /// The model reference that was asked.
     pub model: String,
-    /// What the provider counted; absent where it did not say (an attempt that was cut off).
+    /// How it ended.
+    pub end: RequestEnd,
+    /// What the provider counted; absent where it did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
     /// When the request ended.
     pub time: Timestamp,
+}
+
+/// How a request to a provider ended.
+///
+/// ```
+/// use everturn_core::usage::RequestEnd;
+/// assert_eq!(serde_json::to_string(&RequestEnd::Complete).unwrap(), r#""complete""#);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestEnd {
+    /// The model responded to its end.
+    Complete,
+    /// It was stopped on our side.
+    Aborted,
+    /// The provider, or the way to it, failed.
+    Failed,
+    /// The process ended while it may have been out.
+    Unknown,
 }
 
 /// Adds up rows of the ledger, or what requests are said to have cost.

@@ -133,7 +133,6 @@ pub struct Builder {
     world: World,
     models: Models,
     registry: Registry,
-    policy: Policy,
     env: EnvMaker,
     settings: Settings,
 }
@@ -146,7 +145,6 @@ impl Harness {
             world: World::system(),
             models: Models::new(),
             registry: Registry::default(),
-            policy: Policy::default(),
             env: Box::new(|_| Ok(Env::new(Nowhere))),
             settings: Settings::default(),
         }
@@ -158,6 +156,12 @@ impl Harness {
     /// Errors: `NotFound` when no provider of the agent's model is installed; `Invalid` when the agent's directory
     /// cannot be used; what storage says.
     pub async fn create(&self, spec: SessionSpec) -> Result<LiveSession> {
+        if let Some(request) = &spec.request {
+            let query = SessionQuery { request: Some(request.clone()), ..SessionQuery::default() };
+            if let Some(first) = self.sessions(query).await?.first() {
+                return self.open_session(first.id).await;
+            }
+        }
         (self.0.env)(&spec.agent)?;
         self.0.check_model(spec.agent.model.as_ref())?;
         let SessionSpec { request, title, labels, agent } = spec;
@@ -225,13 +229,6 @@ impl Builder {
         Ok(self)
     }
 
-    /// The rules that calls are judged by, beside those that extensions bring.
-    #[must_use]
-    pub fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
-        self
-    }
-
     /// What makes the environment of an agent's calls.
     #[must_use]
     pub fn env(mut self, make: impl Fn(&Agent) -> Result<Env> + Send + Sync + 'static) -> Self {
@@ -257,13 +254,13 @@ impl Builder {
     ///
     /// Errors: `Invalid` when the settings contradict themselves.
     pub async fn open(self) -> Result<Harness> {
-        let Self { store, world, models, registry, policy, env, settings } = self;
+        let Self { store, world, models, registry, env, settings } = self;
         if settings.steps_max == 0 {
             return Err(Error::invalid("open a harness: steps_max is 0, a turn takes at least one step"));
         }
         let opener = Opener::new(store, world).await;
         let registry = RwLock::new(Arc::new(registry));
-        Ok(Harness(Arc::new(Shared { opener, models, policy, env, settings, registry })))
+        Ok(Harness(Arc::new(Shared { opener, models, policy: Policy::default(), env, settings, registry })))
     }
 }
 

@@ -8,7 +8,11 @@ mod state;
 mod stranger;
 mod transaction;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    panic::Location,
+    sync::{Arc, PoisonError, Weak},
+};
 
 use everturn_core::{
     Error, Result,
@@ -20,14 +24,15 @@ use everturn_core::{
     },
 };
 use futures_util::FutureExt;
-use tokio::sync::watch;
+use tokio::sync::{Notify, OwnedMutexGuard, watch};
 
 use crate::World;
-use line::Line;
+pub(crate) use line::is_final;
+use line::{Hold, Line};
 use state::State;
 pub use stranger::SessionReader;
-pub(crate) use transaction::ENTRY_MAX;
 pub use transaction::Transaction;
+pub(crate) use transaction::{ENTRY_MAX, check_entry};
 
 /// An open session: the right to commit to it, and a cheap handle. Cloning it shares it.
 ///
@@ -57,8 +62,14 @@ pub(crate) struct Inner {
     pub(crate) epoch: Epoch,
     pub(crate) opener: Opener,
     pub(crate) line: Arc<tokio::sync::Mutex<Line>>,
+    /// Who holds the line.
+    holder: std::sync::Mutex<Weak<Hold>>,
     pub(crate) state: std::sync::Mutex<State>,
+    /// The last commit; told when a commit was adopted, and when the session is shut.
     pub(crate) head: watch::Sender<Seq>,
+    /// Told when a commit changed tasks, and when the session is shut.
+    pub(crate) attention: Arc<Notify>,
+    lease: Held,
 }
 
 /// What opens sessions: a store, a world, and who owns what it opens.
@@ -141,6 +152,8 @@ impl Session {
     }
 
     async fn start(opener: &Opener, lease: Lease) -> Result<Self> {
+        // From here on the lease is given up whatever happens.
+        let held = Held::new(opener, &lease);
         let session = lease.session;
         let tasks = opener.store.tasks(TaskQuery { session, live: true, ids: None, owner: None }).await?;
         let submissions =
@@ -150,8 +163,11 @@ impl Session {
             epoch: lease.epoch,
             opener: opener.clone(),
             line: Arc::new(tokio::sync::Mutex::new(Line { head: lease.head, minted: lease.minted })),
+            holder: std::sync::Mutex::default(),
             state: std::sync::Mutex::new(State::new(tasks, submissions)),
             head: watch::Sender::new(lease.head),
+            attention: Arc::default(),
+            lease: held,
         });
         lease::keep(&inner);
         Ok(Self(inner))
@@ -179,22 +195,80 @@ impl Session {
 
     /// Waits its turn in the line of commits and begins a transaction. The line is fair: first come, first served.
     ///
-    /// Promise: cancelling a waiting `begin` leaves no trace.
-    /// Errors: `Closed` or `Fenced` when this handle can write no more.
-    pub async fn begin(&self) -> Result<Transaction> {
-        self.0.check_open()?;
-        let line = self.0.line.clone().lock_owned().await;
-        self.0.check_open()?;
-        Ok(Transaction::new(self.clone(), line))
+    /// Promise: cancelling a waiting `begin` leaves no trace. A holder that keeps others waiting for longer than ten
+    /// seconds is rolled back, and told `Expired` with the place where it began.
+    /// Errors: `Closed` or `Fenced` when this handle can write no more, or is closing.
+    #[track_caller]
+    pub fn begin(&self) -> impl Future<Output = Result<Transaction>> + Send + use<> {
+        self.begin_as(Purpose::NewWork, Location::caller())
+    }
+
+    /// Begins a transaction that ends work which was admitted before: closing does not refuse it.
+    #[track_caller]
+    pub(crate) fn begin_last(&self) -> impl Future<Output = Result<Transaction>> + Send + use<> {
+        self.begin_as(Purpose::LastWork, Location::caller())
+    }
+
+    fn begin_as(
+        &self,
+        purpose: Purpose,
+        at: &'static Location<'static>,
+    ) -> impl Future<Output = Result<Transaction>> + Send + use<> {
+        let session = self.clone();
+        async move {
+            session.0.check_admits(purpose)?;
+            let line = match session.0.line.clone().try_lock_owned() {
+                Ok(line) => line,
+                Err(_) => session.0.wait_in_line().await,
+            };
+            session.0.check_admits(purpose)?;
+            let hold = Arc::new(Hold::new(line, session.0.opener.world.clock.now(), at));
+            *session.0.holder.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&hold);
+            Ok(Transaction::new(session, hold))
+        }
     }
 
     /// Refuses new work, lets the commit under way finish, and gives the lease up. Closing again changes nothing.
     pub async fn close(&self) -> Result<()> {
-        let line = self.0.line.lock().await;
+        self.0.refuse_new_work();
+        let line = self.0.wait_in_line().await;
         self.0.shut(Error::closed("its owner closed it"));
         drop(line);
         let Inner { id, epoch, opener, .. } = &*self.0;
         opener.store.release(*id, opener.owner, *epoch).await
+    }
+}
+
+/// Why a transaction begins.
+#[derive(Clone, Copy, PartialEq)]
+enum Purpose {
+    NewWork,
+    LastWork,
+}
+
+/// A lease that is given up when this is dropped.
+struct Held {
+    opener: Opener,
+    session: SessionId,
+    epoch: Epoch,
+}
+
+impl Held {
+    fn new(opener: &Opener, lease: &Lease) -> Self {
+        Self { opener: opener.clone(), session: lease.session, epoch: lease.epoch }
+    }
+
+    /// Gives the lease up without waiting for the answer.
+    fn release(&self) {
+        // The first poll hands the request to the store; the stores here carry it out whether or not anyone waits.
+        let release = self.opener.store.release(self.session, self.opener.owner, self.epoch);
+        let _ = std::pin::pin!(release).now_or_never();
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 
@@ -206,13 +280,44 @@ pub(crate) struct Stage {
 
 impl Inner {
     pub(crate) fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
-        match &self.state().shut {
+        self.check_admits(Purpose::LastWork)
+    }
+
+    fn check_admits(&self, purpose: Purpose) -> Result<()> {
+        let state = self.state();
+        match &state.shut {
             Some(why) => Err(why.clone()),
+            None if state.is_closing && purpose == Purpose::NewWork => Err(Error::closed("it is closing")),
             None => Ok(()),
+        }
+    }
+
+    /// From now on only work that was admitted before may begin a transaction.
+    pub(crate) fn refuse_new_work(&self) {
+        self.state().is_closing = true;
+    }
+
+    /// Waits for the line; a holder that keeps it too long meanwhile loses it.
+    async fn wait_in_line(&self) -> OwnedMutexGuard<Line> {
+        let clock = &self.opener.world.clock;
+        let mut line = std::pin::pin!(self.line.clone().lock_owned());
+        loop {
+            // Held weakly while waiting: a holder that is dropped lets go of the line at once.
+            let holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let left = || holder.upgrade().map_or(line::HOLD_MAX, |holder| holder.left(clock.now()));
+            tokio::select! {
+                biased;
+                line = &mut line => return line,
+                () = clock.sleep(left()) => {
+                    if let Some(holder) = holder.upgrade().filter(|holder| holder.left(clock.now()).is_zero()) {
+                        holder.expire();
+                    }
+                }
+            }
         }
     }
 
@@ -224,16 +329,15 @@ impl Inner {
             state.shut = Some(why);
         }
         drop(state);
-        // Wakes everyone who waits for a commit.
+        // Wakes everyone who waits for a commit, and whoever runs tasks.
         self.head.send_modify(|_| {});
+        self.attention.notify_one();
     }
-}
 
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // The first poll hands the request to the store, which carries it out whether or not anyone waits.
-        let release = self.opener.store.release(self.id, self.opener.owner, self.epoch);
-        let _ = std::pin::pin!(release).now_or_never();
+    /// Gives the session up at once: whatever still runs can commit nothing more.
+    pub(crate) fn give_up(&self) {
+        self.shut(Error::closed("its last handle was dropped"));
+        self.lease.release();
     }
 }
 

@@ -144,7 +144,7 @@ pub(crate) async fn child(directory: &Path) -> Result<Exit, Failure> {
     let host = host(directory, Missing::Refuse).await?;
     let session = host.session(&Which { r#continue: true, ..Which::default() }, "").await?;
     let asked = session.current().await?.submit(Input::text(KILLED).request("the-killed-one")).await?;
-    let mut events = asked.events().await?;
+    let mut events = asked.events();
     while let Some(event) = events.next().await {
         if let EventKind::Text { .. } = event?.kind {
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
@@ -181,7 +181,7 @@ async fn ask(session: &LiveSession, question: &str) -> Result<(), Failure> {
 
 /// Follows a submission to its end and gives what happened.
 async fn watch(asked: &Submission, mut screen: Option<&mut Screen>) -> Result<Vec<EventKind>, Failure> {
-    let mut events = asked.events().await?;
+    let mut events = asked.events();
     let mut seen = Vec::new();
     while let Some(event) = events.next().await {
         let event = event?;

@@ -22,7 +22,10 @@ pub(crate) async fn run(place: &Place, limit: usize, json: bool) -> Result<Exit,
     let mut screen = Screen::new();
     let (mut left, mut after) = (limit, None::<SessionId>);
     while left > 0 {
-        let page = host.harness.sessions(SessionQuery { after, limit: left.min(PAGE) }).await?;
+        let page = host
+            .harness
+            .sessions(SessionQuery { after, limit: left.min(PAGE), ..SessionQuery::default() })
+            .await?;
         let Some(last) = page.last() else { break };
         (after, left) = (Some(last.id), left - page.len());
         page.iter().for_each(|row| {

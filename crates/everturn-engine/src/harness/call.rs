@@ -8,7 +8,7 @@ use everturn_core::{
     id::{Epoch, Seq, TaskId},
     json::RawJson,
     message::{Call, CallId, CallResult, Message, Outcome},
-    policy::{Act, Effect, Policy, Verdict},
+    policy::{Effect, Policy, Verdict},
     task::{TaskFailure, TaskOutcome, TaskRecord, TaskState},
     tool::{AnyTool, CallContext, Replay},
 };
@@ -22,7 +22,9 @@ use crate::Transaction;
 pub(crate) const KIND: &str = "et.call";
 const VERSION: u32 = 1;
 /// How much of a call's output goes into its result, in bytes.
-const OUTPUT_MAX: usize = 64 << 10;
+const OUTPUT_MAX: usize = 50 << 10;
+/// How many lines of it.
+const LINES_MAX: usize = 2_000;
 
 /// The intent of a call: committed before it runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,6 +63,7 @@ pub(super) fn plan(
     let mut open = 0;
     for (call, id) in assistant.calls().zip(ids) {
         let (intent, refusal) = judge(registry.tool(&call.name), &shared.policy, call);
+        let refusal = refusal.or_else(|| turn.state.cancelled.as_ref().map(|_| not_run()));
         let mut task = TaskRecord {
             id: *id,
             conversation: turn.conversation(),
@@ -105,12 +108,7 @@ fn judge(tool: Option<&AnyTool>, policy: &Policy, call: &Call) -> (Intent, Optio
             return (intent, Some((outcome, text)));
         }
     };
-    // An installed tool that declares no acts is allowed by name; what declares acts is judged by them.
-    let own = [Act::Tool(call.name.clone())];
-    let verdict = match acts == own {
-        true => policy.clone().allow_tool(&call.name).verdict(&acts),
-        false => policy.verdict(&acts),
-    };
+    let verdict = policy.verdict(&call.name, &acts);
     let refusal = (verdict.effect != Effect::Allow).then(|| {
         let text = format!("Refused by policy: {}.", verdict.rule);
         (Outcome::Denied { rule: verdict.rule.clone() }, text)
@@ -121,23 +119,35 @@ fn judge(tool: Option<&AnyTool>, policy: &Policy, call: &Call) -> (Intent, Optio
 
 /// Runs the step of a ready call.
 pub(super) async fn step(live: &LiveSession, id: TaskId, cancel: CancelToken) -> Result<()> {
-    let Some(task) = live.task(id) else { return Ok(()) };
+    let Some(task) = live.task(id) else {
+        return Ok(());
+    };
     let TaskState::Ready { checkpoint } = &task.state else {
         return Ok(());
     };
     let (intent, checkpoint): (Intent, Checkpoint) = (task.input.read()?, checkpoint.read()?);
-    let is_fresh = checkpoint.epoch == live.epoch();
+    let is_fresh = checkpoint.epoch == live.epoch() && !live.0.scheduler.was_entered(id);
     let registry = live.shared().registry();
     let tool = registry.tool(&intent.name);
     let ended = match (decide(&intent, tool, is_fresh, task.abort.is_some()), tool) {
         (Some(ended), _) => ended,
-        (None, Some(tool)) => run(live, &task, &intent, tool, cancel).await?,
+        (None, Some(tool)) => {
+            let ended = run(live, &task, &intent, tool, cancel).await?;
+            let is_aborted = live.task(id).is_none_or(|task| task.abort.is_some());
+            if live.is_closing() && !is_aborted && matches!(ended.0, Outcome::Cancelled | Outcome::Unknown) {
+                // The token fired without a mark on the record: whoever opens the session goes by the contract.
+                return Err(Error::closed("the session closed while the call ran"));
+            }
+            ended
+        }
         (None, None) => (Outcome::Unavailable, format!("The tool {:?} is no longer installed.", intent.name)),
     };
-    if live.is_closing() && matches!(ended.0, Outcome::Cancelled | Outcome::Unknown) && is_fresh {
-        return Err(Error::closed("the session closed while the call ran"));
-    }
     live.insist(|| settle(live, id, ended.clone())).await
+}
+
+/// The end of a call that was never begun.
+fn not_run() -> Ended {
+    (Outcome::Cancelled, "The turn was cancelled before this call ran.".into())
 }
 
 /// The replay contract: what becomes of a call without running it; none when it runs.
@@ -150,7 +160,7 @@ fn decide(intent: &Intent, tool: Option<&AnyTool>, is_fresh: bool, is_aborted: b
                         happened; find out before you do it again.";
             Some((Outcome::Unknown, text.into()))
         }
-        (_, true) => Some((Outcome::Cancelled, "The turn was cancelled before this call ran.".into())),
+        (_, true) => Some(not_run()),
         _ => None,
     }
 }
@@ -174,6 +184,7 @@ async fn run(
         cancel: cancel.clone(),
         env,
     };
+    live.0.scheduler.enter(task.id);
     let mut running = std::pin::pin!(AssertUnwindSafe(tool.run(&cx, &intent.arguments)).catch_unwind());
     let clock = &live.shared().opener.world.clock;
     let grace = async {
@@ -183,7 +194,7 @@ async fn run(
     tokio::select! {
         biased;
         result = &mut running => Ok(match result {
-            Ok(Ok(output)) => (Outcome::Ok, within_limit(output.text)),
+            Ok(Ok(output)) => (Outcome::Ok, output.text),
             Ok(Err(error)) if cancel.is_cancelled() => (Outcome::Cancelled, error.to_string()),
             Ok(Err(error)) => {
                 let (text, outcome) = error.into_parts();
@@ -200,13 +211,14 @@ async fn run(
 
 /// What of an output the model is told: its beginning, at whole characters. Tools keep limits of their own; this one
 /// keeps any of them from growing the transcript without end.
-fn within_limit(mut text: String) -> String {
-    let bytes = text.len();
-    if bytes > OUTPUT_MAX {
-        text.truncate(text.floor_char_boundary(OUTPUT_MAX));
-        text.push_str(&format!("\n({bytes} bytes in all, the rest is left out)"));
+fn within_limit(text: &str) -> String {
+    let by_lines =
+        text.char_indices().filter(|(_, c)| *c == '\n').nth(LINES_MAX - 1).map_or(text.len(), |(at, _)| at);
+    let end = text.floor_char_boundary(OUTPUT_MAX).min(by_lines);
+    match &text[end..] {
+        "" | "\n" => text.to_owned(),
+        _ => format!("{}\n({} bytes in all, the rest is left out)", &text[..end], text.len()),
     }
-    text
 }
 
 /// What a panic said.
@@ -217,7 +229,7 @@ pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
 
 /// Commits a call's outcome; the last of a response holds what comes next as well.
 pub(super) async fn settle(live: &LiveSession, id: TaskId, ended: Ended) -> Result<Seq> {
-    let mut tx = live.begin().await?;
+    let mut tx = live.begin_last().await?;
     let Some(task) = tx.task(id).filter(|task| task.is_live()) else {
         return Ok(live.head());
     };
@@ -230,11 +242,14 @@ pub(super) async fn settle(live: &LiveSession, id: TaskId, ended: Ended) -> Resu
         append_result(&mut tx, &mut turn, id, &ended)?;
         turn.advance(live.shared(), &mut tx).await?;
     }
-    tx.commit().await
+    let seq = tx.commit().await?;
+    live.0.scheduler.settled(id);
+    Ok(seq)
 }
 
 fn append_result(tx: &mut Transaction, turn: &mut Turn, id: TaskId, (outcome, text): &Ended) -> Result<()> {
-    let result = CallResult { call: call_id(id), text: text.clone(), outcome: outcome.clone(), time: None };
+    let result =
+        CallResult { call: call_id(id), text: within_limit(text), outcome: outcome.clone(), time: None };
     turn.append(tx, Entry::new(kind::RESULT).message(Message::Result(result))).map(drop)
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use everturn_core::{
     Error, Result,
-    id::{ConversationId, SubmissionId, TaskId},
+    id::{ConversationId, SubmissionId},
     storage::{SubmissionFilter, SubmissionQuery},
     submission::{End, SubmissionRecord, SubmissionState},
     task::TaskRecord,
@@ -18,9 +18,9 @@ use super::{
     scheduler::Scheduler,
     settle::settle,
     submission::Submission,
-    turn::admit,
+    turn::{admit, user_entry},
 };
-use crate::Transaction;
+use crate::{Transaction, session::check_entry};
 
 /// A conversation of an open session.
 ///
@@ -60,20 +60,22 @@ impl ConversationHandle {
     /// input says.
     ///
     /// Promise: accepted once and ended once. Repeating a request id, also after a restart, returns the first
-    /// submission.
-    /// Errors: `Conflict` when the conversation is busy and the input does not wait; what storage says.
+    /// submission. Dropping the future once the commit is under way does not undo it.
+    /// Errors: `Conflict` when the conversation is busy and the input does not wait; `TooLarge` when no entry can hold
+    /// the input; `NotFound` when there is no such conversation; what storage says.
     pub async fn submit(&self, input: Input) -> Result<Submission> {
+        Scheduler::start(&self.live);
         let mut tx = self.live.begin().await?;
         if let Some(request) = &input.request
             && let Some(first) = self.repeated(request).await?
         {
-            drop(tx);
-            Scheduler::wake(&self.live);
             return Ok(Submission::new(self.live.clone(), first, self.id));
         }
         self.live.conversation(self.id).await?;
-        let id = SubmissionId(tx.mint());
         let Input { parts, request, when_busy } = input;
+        // What waits must fit when it is placed: then there is nobody left to tell.
+        check_entry(&user_entry(parts.clone()))?;
+        let id = SubmissionId(tx.mint());
         let state = SubmissionState::Queued { parts: parts.clone() };
         let record = SubmissionRecord { id, conversation: self.id, request, state, time: tx.time() };
         match (tx.live_turn(self.id), when_busy) {
@@ -85,7 +87,6 @@ impl ConversationHandle {
             }
         }
         tx.commit().await?;
-        Scheduler::wake(&self.live);
         Ok(Submission::new(self.live.clone(), id, self.id))
     }
 
@@ -120,14 +121,13 @@ impl ConversationHandle {
     ///
     /// Promise: doing so again changes nothing.
     pub async fn abort(&self) -> Result<()> {
+        Scheduler::start(&self.live);
         let mut tx = self.live.begin().await?;
         for queued in tx.queued(self.id) {
             settle(&mut tx, &queued, End::Withdrawn, None);
         }
-        let running = mark_cancelled(&mut tx, self.id, "the conversation was aborted");
+        mark_cancelled(&mut tx, self.id, "the conversation was aborted");
         tx.commit().await?;
-        self.live.0.scheduler.cancel(&running);
-        Scheduler::wake(&self.live);
         self.idle().await
     }
 
@@ -135,39 +135,22 @@ impl ConversationHandle {
     ///
     /// Errors: `Closed` or `Fenced` when the session is given up meanwhile.
     pub async fn idle(&self) -> Result<()> {
-        let mut head = self.live.session().0.head.subscribe();
-        loop {
-            head.borrow_and_update();
-            if self.live.session().0.state().live.is_idle(self.id) {
-                return Ok(());
-            }
-            self.live.check_open()?;
-            // The session owns the sender: it lives as long as this handle.
-            let _ = head.changed().await;
-        }
+        let is_idle = async || Ok(self.live.session().0.state().live.is_idle(self.id).then_some(()));
+        self.live.when(is_idle).await
     }
 }
 
-/// Marks the turn of a conversation and its calls as told to stop; gives their tasks.
-pub(super) fn mark_cancelled(
-    tx: &mut Transaction,
-    conversation: ConversationId,
-    reason: &str,
-) -> Vec<TaskId> {
-    let Some(turn) = tx.live_turn(conversation) else {
-        return Vec::new();
-    };
-    let mut marked = vec![turn.id];
+/// Marks the turn of a conversation and its calls as told to stop. What runs of them is stopped once that is committed.
+pub(super) fn mark_cancelled(tx: &mut Transaction, conversation: ConversationId, reason: &str) {
+    let Some(turn) = tx.live_turn(conversation) else { return };
     for task in tx.live_tasks() {
         let is_its = task.id == turn.id || task.owner == Some(turn.id);
         if is_its && task.abort.is_none() {
             let mut task = (*task).clone();
-            marked.push(task.id);
             task.abort = Some(reason.into());
             tx.put_task(task);
         }
     }
-    marked
 }
 
 /// What a transaction sees of live work.

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use everturn_core::{
     Result,
     document::{self, Document, Scope},
+    entry::EntryRecord,
     id::{ConversationId, EntryId, Epoch, Seq, SessionId, SubmissionId, TaskId},
     message::{CallId, Outcome, Usage},
     storage::{EntryQuery, Order},
@@ -139,7 +140,7 @@ pub enum EventKind {
 ///
 /// ```
 /// # async fn example(asked: everturn_engine::Submission) -> everturn_core::Result<()> {
-/// let mut events = asked.events().await?;
+/// let mut events = asked.events();
 /// while let Some(event) = events.next().await {
 ///     println!("{:?}", event?.kind);
 /// }
@@ -153,16 +154,22 @@ pub struct Events {
     head: watch::Receiver<Seq>,
     seen: Option<Seen>,
     ready: VecDeque<Event>,
+    /// Whether something may have been committed that was not looked at to the end.
+    is_due: bool,
     is_done: bool,
 }
 
+/// What a look found.
+struct Look {
+    seen: Option<Seen>,
+    told: Vec<Event>,
+    /// Whether the submission's end was told.
+    is_end: bool,
+}
+
 impl Events {
-    pub(super) async fn of(
-        live: LiveSession,
-        conversation: ConversationId,
-        until: SubmissionId,
-    ) -> Result<Self> {
-        Ok(Self::new(live, conversation, Some(until), None))
+    pub(super) fn of(live: LiveSession, conversation: ConversationId, until: SubmissionId) -> Self {
+        Self::new(live, conversation, Some(until), None)
     }
 
     pub(super) async fn from_now(live: LiveSession, conversation: ConversationId) -> Result<Self> {
@@ -177,9 +184,8 @@ impl Events {
         until: Option<SubmissionId>,
         seen: Option<Seen>,
     ) -> Self {
-        let mut head = live.session().0.head.subscribe();
-        head.mark_changed();
-        Self { live, conversation, until, head, seen, ready: VecDeque::new(), is_done: false }
+        let head = live.session().0.head.subscribe();
+        Self { live, conversation, until, head, seen, ready: VecDeque::new(), is_due: true, is_done: false }
     }
 
     /// The next event; none when there will be no more. Waiting can be given up at any time and loses nothing.
@@ -191,75 +197,110 @@ impl Events {
             if self.is_done {
                 return None;
             }
-            // The session owns the sender: it lives as long as this follower.
-            let _ = self.head.changed().await;
-            if let Err(error) = self.look().await {
-                self.is_done = true;
-                return Some(Err(error));
+            if !self.is_due {
+                // The session owns the sender: it lives as long as this follower.
+                let _ = self.head.changed().await;
+                self.is_due = true;
+            }
+            self.head.borrow_and_update();
+            // Whether the session is shut is asked before the look: what was committed before that is told first.
+            let shut = self.live.check_open().err();
+            match (self.look().await, shut) {
+                (Ok(look), shut) => {
+                    self.is_due = !look.told.is_empty() && shut.is_some();
+                    self.is_done = look.is_end;
+                    if let (true, false, Some(why)) = (look.told.is_empty(), look.is_end, shut) {
+                        self.is_done = true;
+                        return Some(Err(why));
+                    }
+                    self.seen = look.seen;
+                    self.ready.extend(look.told);
+                }
+                (Err(error), _) => {
+                    self.is_done = true;
+                    return Some(Err(error));
+                }
             }
         }
     }
 
-    /// Tells what was committed since the last look.
-    async fn look(&mut self) -> Result<()> {
-        let head = *self.head.borrow();
-        if self.seen.is_none() && !self.begin().await? {
-            return self.live.check_open();
+    /// Finds what was committed since the last look. Changes nothing: it can be given up at any time.
+    async fn look(&self) -> Result<Look> {
+        let mut look = Look { seen: self.seen.clone(), told: Vec::new(), is_end: false };
+        if look.seen.is_none() {
+            (look.seen, look.is_end) = self.begin().await?;
         }
-        let Some(mut seen) = self.seen.clone() else {
-            return Ok(());
+        let Some(seen) = &mut look.seen else { return Ok(look) };
+        // The partial response first: what entries say that come later makes it old, and not the other way round.
+        let committed = self.live.committed(self.conversation.key(), Partial::KIND).await?;
+        let entries = self.entries_after(seen.entry()).await?;
+        let cursor = |seq| Cursor { session: self.live.id(), epoch: self.live.epoch(), seq };
+        let partial = match &committed {
+            Some(partial) => document::decode::<Partial>(partial.value.clone(), partial.version)?,
+            None => Partial::default(),
         };
-        let partial = self.live.committed(self.conversation.key(), Partial::KIND).await?;
-        let partial =
-            partial.map(|partial| document::decode::<Partial>(partial.value.clone(), partial.version));
-        let partial = partial.transpose()?.unwrap_or_default();
+        let shown_at = committed.map_or(Seq(0), |partial| partial.seq);
+        // In the order of commits, the partial response at its place among the entries.
+        let before = entries.partition_point(|entry| entry.seq <= shown_at);
+        let is_old = entries[before..].iter().any(|entry| entry.task == partial.turn);
+        for (at, entry) in entries.iter().enumerate() {
+            if at == before && !is_old {
+                look.told.extend(events(cursor(shown_at), seen.partial_came(&partial)));
+            }
+            look.told.extend(events(cursor(entry.seq), seen.entry_came(entry)));
+        }
+        if before == entries.len() {
+            look.told.extend(events(cursor(shown_at), seen.partial_came(&partial)));
+        }
+        self.cut_at_end(&mut look).await?;
+        Ok(look)
+    }
+
+    /// Entries behind one that was seen; memory knows when there are none.
+    async fn entries_after(&self, seen: EntryId) -> Result<Vec<EntryRecord>> {
+        let tail = self.live.session().0.state().tails.get(&self.conversation).copied();
+        if tail.is_some_and(|tail| tail <= seen) {
+            return Ok(Vec::new());
+        }
         let lineage = self.live.conversation(self.conversation).await?.lineage.clone();
         let query = EntryQuery {
-            after: Some(seen.entry()),
+            after: Some(seen),
             order: Order::OldestFirst,
             ..EntryQuery::of(self.live.id(), lineage)
         };
-        let entries = self.live.shared().opener.store.entries(query).await?;
-        let cursor = |seq| Cursor { session: self.live.id(), epoch: self.live.epoch(), seq };
-        for entry in &entries {
-            let told = seen.entry_came(entry);
-            self.ready.extend(told.into_iter().map(|kind| Event { cursor: cursor(entry.seq), kind }));
-        }
-        let told = seen.partial_came(&partial);
-        self.ready.extend(told.into_iter().map(|kind| Event { cursor: cursor(head), kind }));
-        self.seen = Some(seen);
-        self.check_end().await
+        self.live.shared().opener.store.entries(query).await
     }
 
-    /// Finds where a submission's events begin: at its input's entry, once it was placed.
-    async fn begin(&mut self) -> Result<bool> {
-        let Some(id) = self.until else { return Ok(true) };
-        let record = self.live.submission_record(id).await?;
-        let place = match &record.state {
-            SubmissionState::Placed(place) => Some(*place),
-            SubmissionState::Settled { place, .. } => {
-                self.is_done = place.is_none();
-                *place
-            }
-            SubmissionState::Queued { .. } => None,
+    /// Finds where a submission's events begin: at its input's entry, once it was placed; and whether they end without
+    /// one.
+    async fn begin(&self) -> Result<(Option<Seen>, bool)> {
+        let Some(id) = self.until else {
+            return Ok((None, false));
         };
-        self.seen = place.map(|place| Seen::after(EntryId(place.entry.0 - 1)));
-        Ok(self.seen.is_some())
+        let record = self.live.submission_record(id).await?;
+        let (place, is_settled) = match &record.state {
+            SubmissionState::Placed(place) => (Some(*place), false),
+            SubmissionState::Settled { place, .. } => (*place, true),
+            SubmissionState::Queued { .. } => (None, false),
+        };
+        let seen = place.map(|place| Seen::after(EntryId(place.entry.0 - 1)));
+        Ok((seen, is_settled && place.is_none()))
     }
 
-    async fn check_end(&mut self) -> Result<()> {
-        if let Some(id) = self.until
-            && let Some(turn) = self.live.submission_record(id).await?.turn()
-        {
-            let is_end =
-                |event: &Event| matches!(&event.kind, EventKind::TurnEnded(record) if record.turn == turn);
-            if let Some(at) = self.ready.iter().position(is_end) {
-                self.ready.truncate(at + 1);
-                self.is_done = true;
-                return Ok(());
-            }
+    /// Leaves out what comes behind the submission's end.
+    async fn cut_at_end(&self, look: &mut Look) -> Result<()> {
+        let Some(id) = self.until else { return Ok(()) };
+        let Some(turn) = self.live.submission_record(id).await?.turn() else { return Ok(()) };
+        let is_end =
+            |event: &Event| matches!(&event.kind, EventKind::TurnEnded(record) if record.turn == turn);
+        if let Some(at) = look.told.iter().position(is_end) {
+            look.told.truncate(at + 1);
+            look.is_end = true;
         }
-        // Events that are there are told before the session's end is.
-        if self.ready.is_empty() { self.live.check_open() } else { Ok(()) }
+        Ok(())
     }
+}
+
+fn events(cursor: Cursor, told: Vec<EventKind>) -> impl Iterator<Item = Event> {
+    told.into_iter().map(move |kind| Event { cursor, kind })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use everturn_core::{
     Result,
-    conversation::Conversation,
+    conversation::Lineage,
     entry::{EntryKind, EntryRecord, kind},
     id::{ConversationId, EntryId, TaskId},
     storage::{EntryQuery, Only, Order},
@@ -55,6 +55,8 @@ impl EntryKind for TurnRecord {
 pub enum TurnEnd {
     /// The model answered.
     Answered,
+    /// The model asked for more than the turn may have.
+    MaxSteps,
     /// Someone stopped it.
     Cancelled {
         /// Why.
@@ -70,10 +72,20 @@ pub enum TurnEnd {
 }
 
 impl TurnEnd {
+    /// What went wrong, in words; none where nothing did.
+    pub fn failure(&self) -> Option<String> {
+        match self {
+            Self::Answered | Self::Cancelled { .. } => None,
+            Self::MaxSteps => Some("max_steps: the model asked for more than the turn may have".into()),
+            Self::Failed { kind, message } => Some(format!("{kind}: {message}")),
+        }
+    }
+
     /// The end in one word.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Answered => "answered",
+            Self::MaxSteps => "max_steps",
             Self::Cancelled { .. } => "cancelled",
             Self::Failed { .. } => "failed",
         }
@@ -120,16 +132,31 @@ impl LiveSession {
         let conversations = store.conversations(self.id()).await?;
         let mut turns = BTreeMap::new();
         for conversation in &conversations {
-            let lineage = everturn_core::conversation::Lineage::new(conversation.id);
-            let query = EntryQuery { only: Only::Turns, ..EntryQuery::of(self.id(), lineage) };
-            turns.extend(views(&store.entries(query).await?)?.into_iter().map(|view| (view.entry, view)));
+            let own = Lineage::new(conversation.id);
+            let query =
+                EntryQuery { only: Only::Turns, order: Order::OldestFirst, ..EntryQuery::of(self.id(), own) };
+            turns.insert(conversation.id, views(&store.entries(query).await?)?);
         }
-        let mut turns: Vec<TurnView> = turns.into_values().collect();
-        let parents: Vec<Option<TaskId>> =
-            turns.iter().map(|view| parent(view, &turns, &conversations)).collect();
-        turns.iter_mut().zip(parents).for_each(|(view, parent)| view.parent = parent);
-        Ok(turns)
+        let mut all: Vec<TurnView> = Vec::new();
+        for conversation in &conversations {
+            for (at, view) in turns[&conversation.id].iter().enumerate() {
+                let before = at.checked_sub(1).map(|at| turns[&conversation.id][at].record.turn);
+                let parent = before.or_else(|| inherited(&turns, &conversation.lineage));
+                all.push(TurnView { parent, ..view.clone() });
+            }
+        }
+        all.sort_by_key(|view| view.entry);
+        Ok(all)
     }
+}
+
+/// The newest turn that a conversation sees of its ancestors.
+fn inherited(turns: &BTreeMap<ConversationId, Vec<TurnView>>, lineage: &Lineage) -> Option<TaskId> {
+    let ancestors = lineage.spans().iter().skip(1);
+    ancestors
+        .flat_map(|span| turns[&span.conversation].iter().rev().find(|view| view.entry <= span.until))
+        .next()
+        .map(|view| view.record.turn)
 }
 
 fn views(entries: &[EntryRecord]) -> Result<Vec<TurnView>> {
@@ -143,12 +170,4 @@ fn views(entries: &[EntryRecord]) -> Result<Vec<TurnView>> {
         }))
     };
     entries.iter().filter_map(|entry| view(entry).transpose()).collect()
-}
-
-/// The newest turn before a turn that its conversation sees.
-fn parent(view: &TurnView, turns: &[TurnView], conversations: &[Conversation]) -> Option<TaskId> {
-    let conversation = conversations.iter().find(|one| one.id == view.conversation)?;
-    let before = turns.iter().rev().filter(|other| other.entry < view.entry);
-    let mut seen = before.filter(|other| conversation.lineage.sees(other.conversation, other.entry));
-    seen.next().map(|other| other.record.turn)
 }

@@ -1,14 +1,19 @@
 //! A session with a harness: the kernel's session, and what runs its tasks.
 
-use std::{ops::Deref, sync::Arc};
+use std::{
+    ops::Deref,
+    sync::{Arc, Weak},
+};
 
 use everturn_core::{
     Error, Result,
     conversation::Ownership,
-    id::{ConversationId, SubmissionId, TaskId},
+    id::{ConversationId, EntryId, SubmissionId, TaskId},
     message::Outcome,
+    storage::{SubmissionFilter, SubmissionQuery, TaskQuery},
     submission::SubmissionRecord,
-    task::TaskRecord,
+    task::{TaskRecord, TaskState},
+    usage::RequestEnd,
 };
 
 use super::{
@@ -25,7 +30,8 @@ use crate::Session;
 /// An open session that can run turns. Derefs to the kernel's [`Session`]; cloning it shares it.
 ///
 /// Promise: opening runs nothing. Submitting, waiting for an end, cancelling and [`resume`](Self::resume) let its work
-/// go on. Dropping the last handle gives the session up as a crash would, but for its lease, which is released.
+/// go on. Dropping the last handle gives the session up as a crash would: what runs is cut off and its records stay as
+/// they are; the session can be opened again at once.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> everturn_core::Result<()> {
@@ -39,7 +45,10 @@ use crate::Session;
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct LiveSession(pub(crate) Arc<LiveInner>);
+pub struct LiveSession(
+    pub(crate) Arc<LiveInner>,
+    #[allow(dead_code, reason = "held for its end")] Option<Arc<Handle>>,
+);
 
 pub(crate) struct LiveInner {
     session: Session,
@@ -47,9 +56,34 @@ pub(crate) struct LiveInner {
     pub(crate) scheduler: Scheduler,
 }
 
+/// What the session's users share, and its running tasks do not: when it is gone, nobody wants the session any more.
+struct Handle(Weak<LiveInner>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.scheduler.stop();
+            inner.session.0.give_up();
+        }
+    }
+}
+
+impl LiveInner {
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+}
+
 impl LiveSession {
     pub(super) fn new(session: Session, shared: Arc<Shared>) -> Self {
-        Self(Arc::new(LiveInner { session, shared, scheduler: Scheduler::default() }))
+        let inner = Arc::new(LiveInner { session, shared, scheduler: Scheduler::default() });
+        let handle = Arc::new(Handle(Arc::downgrade(&inner)));
+        Self(inner, Some(handle))
+    }
+
+    /// The session as its running tasks have it: it does not keep the session open.
+    pub(super) fn of(inner: Arc<LiveInner>) -> Self {
+        Self(inner, None)
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -101,7 +135,6 @@ impl LiveSession {
     }
 
     pub(crate) async fn submission_record(&self, id: SubmissionId) -> Result<Arc<SubmissionRecord>> {
-        use everturn_core::storage::{SubmissionFilter, SubmissionQuery};
         {
             let state = self.session().0.state();
             if let Some(known) = state.live.submissions.get(&id).cloned().or_else(|| state.settled.get(id)) {
@@ -115,17 +148,32 @@ impl LiveSession {
         })
     }
 
+    /// Waits until something that was looked for in committed state is there.
+    ///
+    /// Errors: what the look gives; `Closed` or `Fenced` when the session is given up first.
+    pub(crate) async fn when<T>(&self, look: impl AsyncFn() -> Result<Option<T>>) -> Result<T> {
+        let mut head = self.session().0.head.subscribe();
+        loop {
+            head.borrow_and_update();
+            if let Some(found) = look().await? {
+                return Ok(found);
+            }
+            self.check_open()?;
+            // The session owns the sender: it lives as long as this handle.
+            let _ = head.changed().await;
+        }
+    }
+
     /// Lets the work that is there go on.
     pub fn resume(&self) {
-        Scheduler::wake(self);
+        Scheduler::start(self);
     }
 
     /// Makes a fork at the end of a turn the current conversation. The turns that came after it stay stored.
     ///
     /// Errors: `Conflict` while a turn runs in the current conversation; `NotFound` when there is no such ended turn.
     pub async fn branch_from(&self, turn: TaskId) -> Result<ConversationHandle> {
-        let ended = self.turns().await?.into_iter().find(|view| view.record.turn == turn);
-        let ended = ended.ok_or_else(|| {
+        let (conversation, entry) = self.end_of(turn).await?.ok_or_else(|| {
             Error::not_found(format!("branch session {} from turn {turn}: no such turn has ended", self.id()))
         })?;
         let mut tx = self.begin().await?;
@@ -134,30 +182,49 @@ impl LiveSession {
             let message = format!("branch from turn {turn}: turn {} runs; cancel it or wait for it", busy.id);
             return Err(Error::conflict(message));
         }
-        let fork = tx.fork(ended.conversation, ended.entry, Ownership::Ownerless).await?;
+        let fork = tx.fork(conversation, entry, Ownership::Ownerless).await?;
         tx.doc::<Current>(()).await?.conversation = fork;
         tx.commit().await?;
         Ok(self.conversation_handle(fork))
     }
 
-    /// Stops what runs without a mark on its records, and gives the session up. Opened again, the work goes on.
+    /// The conversation of an ended turn, and the entry that keeps it.
+    pub(super) async fn end_of(&self, turn: TaskId) -> Result<Option<(ConversationId, EntryId)>> {
+        let query = TaskQuery { session: self.id(), live: false, ids: Some(vec![turn]), owner: None };
+        let Some(task) = self.shared().opener.store.tasks(query).await?.pop() else { return Ok(None) };
+        let TaskState::Ended { outcome } = &task.state else { return Ok(None) };
+        let entry = outcome.output().filter(|_| task.kind == super::turn::KIND).map(|output| output.read());
+        Ok(entry.transpose()?.map(|entry| (task.conversation, entry)))
+    }
+
+    /// Refuses new work, stops what runs without a mark on its records (calls have the host's grace to end), and gives
+    /// the session up. Opened again, the work goes on.
     pub async fn close(&self) -> Result<()> {
-        self.0.scheduler.close().await;
+        self.session().0.refuse_new_work();
+        self.0.scheduler.stop();
+        self.0.scheduler.stopped().await;
         self.session().close().await
     }
 
     /// Ends a task whose step ended in an error that trying again cannot mend.
     pub(super) async fn fault(&self, id: TaskId, error: &Error) -> Result<()> {
-        let Some(task) = self.task(id) else { return Ok(()) };
+        let Some(task) = self.task(id) else {
+            return Ok(());
+        };
         if task.kind == call::KIND {
-            return call::settle(self, id, (Outcome::Error, error.to_string())).await.map(drop);
+            let outcome = if self.0.scheduler.was_entered(id) { Outcome::Unknown } else { Outcome::Error };
+            return call::settle(self, id, (outcome, error.to_string())).await.map(drop);
         }
-        let mut tx = self.begin().await?;
+        let mut tx = self.begin_last().await?;
         if let Some(mut turn) = Turn::load(self.shared(), &tx, id)? {
-            turn.state.phase = Phase::Failed(Reason::new("error", error.to_string()));
+            if self.0.scheduler.was_entered(id) {
+                turn.cut_attempt(&mut tx, RequestEnd::Failed).await?;
+            }
+            turn.state.phase = Phase::Failed(Reason::faulted(error.to_string()));
             turn.advance(self.shared(), &mut tx).await?;
             tx.commit().await?;
         }
+        self.0.scheduler.settled(id);
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! One loop over ready tasks. There is no recovery: what a session's records say is ready is run.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     panic::AssertUnwindSafe,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -23,6 +23,7 @@ use super::{
     live::{LiveInner, LiveSession},
     turn,
 };
+use crate::session::is_final;
 
 /// How long a task waits before it is tried again after storage refused.
 const RETRY: Duration = Duration::from_millis(500);
@@ -30,79 +31,108 @@ const RETRY: Duration = Duration::from_millis(500);
 /// Runs the ready tasks of one session.
 #[derive(Default)]
 pub(crate) struct Scheduler {
-    running: Mutex<HashMap<TaskId, CancelToken>>,
-    wake: Arc<Notify>,
+    running: Mutex<Running>,
+    /// Told when a task has stopped running.
     idle: Notify,
     is_started: AtomicBool,
-    is_closing: AtomicBool,
+    /// Fires when nothing more is started.
+    closing: CancelToken,
+}
+
+#[derive(Default)]
+struct Running {
+    tokens: HashMap<TaskId, CancelToken>,
+    /// Tasks whose effect was begun by this owner: a request was sent, a tool was entered. What ends in an error after
+    /// that goes by the replay contract, as after a crash.
+    entered: HashSet<TaskId>,
+    /// Whether nothing more is started. Here, so that closing and starting cannot miss each other.
+    is_closing: bool,
 }
 
 impl Scheduler {
-    fn running(&self) -> MutexGuard<'_, HashMap<TaskId, CancelToken>> {
+    fn running(&self) -> MutexGuard<'_, Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the scheduler look at the records again; the first time starts it.
-    pub(crate) fn wake(live: &LiveSession) {
-        let scheduler = &live.0.scheduler;
-        if !scheduler.is_started.swap(true, Ordering::AcqRel) {
-            tokio::spawn(drive(Arc::downgrade(&live.0), scheduler.wake.clone()));
+    /// Starts the loop, the first time; from then on it looks at the records whenever a commit moved a task.
+    pub(crate) fn start(live: &LiveSession) {
+        if !live.0.scheduler.is_started.swap(true, Ordering::AcqRel) {
+            tokio::spawn(drive(Arc::downgrade(&live.0), live.session().0.attention.clone()));
         }
-        scheduler.wake.notify_one();
     }
 
-    /// Tells running tasks to stop.
-    pub(crate) fn cancel(&self, ids: &[TaskId]) {
-        let running = self.running();
-        ids.iter().filter_map(|id| running.get(id)).for_each(CancelToken::cancel);
+    /// Notes that a task's effect begins now.
+    pub(crate) fn enter(&self, id: TaskId) {
+        self.running().entered.insert(id);
     }
 
-    /// Starts nothing more, tells everything that runs to stop, and waits until it has.
-    pub(crate) async fn close(&self) {
-        self.is_closing.store(true, Ordering::Release);
-        self.wake.notify_one();
+    /// Notes that what came of a task's effect is stored.
+    pub(crate) fn settled(&self, id: TaskId) {
+        self.running().entered.remove(&id);
+    }
+
+    /// Whether a task's effect was begun by this owner, and what came of it is not stored.
+    pub(crate) fn was_entered(&self, id: TaskId) -> bool {
+        self.running().entered.contains(&id)
+    }
+
+    /// Starts nothing more, and tells everything that runs to stop.
+    pub(crate) fn stop(&self) {
+        let mut running = self.running();
+        running.is_closing = true;
+        running.tokens.values().for_each(CancelToken::cancel);
+        drop(running);
+        self.closing.cancel();
+    }
+
+    /// Waits until nothing runs.
+    pub(crate) async fn stopped(&self) {
         loop {
-            let ended = self.idle.notified();
-            let mut ended = std::pin::pin!(ended);
+            let mut ended = std::pin::pin!(self.idle.notified());
             ended.as_mut().enable();
-            {
-                let running = self.running();
-                if running.is_empty() {
-                    return;
-                }
-                running.values().for_each(CancelToken::cancel);
+            if self.running().tokens.is_empty() {
+                return;
             }
             ended.await;
         }
     }
 }
 
-/// The loop: starts what is ready and not running, then waits until something has changed. It does not keep the
-/// session alive.
-async fn drive(weak: Weak<LiveInner>, wake: Arc<Notify>) {
-    while let Some(live) = weak.upgrade().map(LiveSession) {
-        if live.is_closing() || live.check_open().is_err() {
+/// The loop: starts what is ready and not running, and stops what was told to, whenever a commit moved a task. It does
+/// not keep the session alive.
+async fn drive(weak: Weak<LiveInner>, attention: Arc<Notify>) {
+    while let Some(live) = weak.upgrade().map(LiveSession::of) {
+        if live.check_open().is_err() {
+            // Whoever owns the session now may do the same work: what runs here stops.
+            live.0.scheduler.stop();
+        }
+        if live.is_closing() {
             return;
         }
+        live.cancel_aborted();
         for id in live.ready() {
             start(&live, id);
         }
         drop(live);
-        wake.notified().await;
+        attention.notified().await;
     }
 }
 
-impl Drop for Scheduler {
+impl Drop for LiveInner {
     fn drop(&mut self) {
         // The loop wakes, finds the session gone, and ends.
-        self.wake.notify_one();
+        self.session().0.attention.notify_one();
     }
 }
 
 fn start(live: &LiveSession, id: TaskId) {
     let token = CancelToken::new();
-    if live.0.scheduler.running().insert(id, token.clone()).is_some() {
-        return;
+    {
+        let mut running = live.0.scheduler.running();
+        if running.is_closing || running.tokens.contains_key(&id) {
+            return;
+        }
+        running.tokens.insert(id, token.clone());
     }
     let live = live.clone();
     tokio::spawn(async move {
@@ -110,9 +140,9 @@ fn start(live: &LiveSession, id: TaskId) {
         if let Some(error) = escaped(stepped) {
             live.task_failed(id, &error).await;
         }
-        live.0.scheduler.running().remove(&id);
-        live.0.scheduler.wake.notify_one();
+        live.0.scheduler.running().tokens.remove(&id);
         live.0.scheduler.idle.notify_waiters();
+        live.session().0.attention.notify_one();
     });
 }
 
@@ -135,7 +165,7 @@ fn escaped(stepped: std::result::Result<Result<()>, Box<dyn std::any::Any + Send
 impl LiveSession {
     /// Whether the session is closing: nothing more is started, and what was cut off leaves its record as it is.
     pub(crate) fn is_closing(&self) -> bool {
-        self.0.scheduler.is_closing.load(Ordering::Acquire)
+        self.0.scheduler.closing.is_cancelled()
     }
 
     /// The tasks that can go on: ready, or waiting for tasks that have all ended; not those that run.
@@ -150,27 +180,41 @@ impl LiveSession {
         let is_ours = |task: &TaskRecord| task.kind == turn::KIND || task.kind == call::KIND;
         let tasks = state.live.tasks.values();
         tasks
-            .filter(|task| is_ours(task) && can_go_on(task) && !running.contains_key(&task.id))
+            .filter(|task| is_ours(task) && can_go_on(task) && !running.tokens.contains_key(&task.id))
             .map(|task| task.id)
             .collect()
     }
 
-    /// An error escaped a step. Storage that refuses for now is waited for; what no retry can mend ends the task.
+    /// Tells running tasks to stop whose records say so.
+    fn cancel_aborted(&self) {
+        let state = self.session().0.state();
+        for (id, token) in &self.0.scheduler.running().tokens {
+            if state.live.tasks.get(id).is_some_and(|task| task.abort.is_some()) {
+                token.cancel();
+            }
+        }
+    }
+
+    /// An error escaped a step. Storage that refuses for now is waited for; what no retry can mend ends the task; where
+    /// not even that can be stored, the session is given up with the reason.
     async fn task_failed(&self, id: TaskId, error: &Error) {
         tracing::warn!(session = %self.id(), task = %id, %error, "a step ended in an error");
-        match error.kind() {
-            ErrorKind::Unavailable { retry_after } => {
-                self.shared().opener.world.clock.sleep(retry_after.unwrap_or(RETRY)).await;
-            }
-            ErrorKind::Closed { .. }
-            | ErrorKind::Fenced
-            | ErrorKind::Corrupt { .. }
-            | ErrorKind::Newer { .. } => {}
-            _ => {
-                if let Err(again) = self.fault(id, error).await {
-                    tracing::error!(session = %self.id(), task = %id, error = %again, "the task cannot be ended");
-                }
-            }
+        if let ErrorKind::Unavailable { retry_after } = error.kind() {
+            self.pause(*retry_after).await;
+        } else if is_final(error) {
+            self.session().0.shut(error.clone());
+        } else if let Err(again) = self.insist(|| self.fault(id, error)).await {
+            tracing::error!(session = %self.id(), task = %id, error = %again, "the task cannot be ended");
+            self.session().0.shut(again);
+        }
+    }
+
+    /// Waits before storage is asked again; not when the session closes.
+    async fn pause(&self, retry_after: Option<Duration>) {
+        let clock = &self.shared().opener.world.clock;
+        tokio::select! {
+            () = clock.sleep(retry_after.unwrap_or(RETRY)) => {}
+            () = self.0.scheduler.closing.cancelled() => {}
         }
     }
 
@@ -186,7 +230,7 @@ impl LiveSession {
                 Err(error) => match error.kind() {
                     ErrorKind::Unavailable { retry_after } if !self.is_closing() => {
                         tracing::warn!(session = %self.id(), %error, "storage refused; trying again");
-                        self.shared().opener.world.clock.sleep(retry_after.unwrap_or(RETRY)).await;
+                        self.pause(*retry_after).await;
                     }
                     _ => return Err(error),
                 },

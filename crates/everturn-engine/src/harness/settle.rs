@@ -12,7 +12,7 @@ use everturn_core::{
 use super::{
     Shared,
     history::{TurnEnd, TurnRecord},
-    turn::{Ending, Turn, admit},
+    turn::{Ending, FAULTED, Turn, admit},
 };
 use crate::Transaction;
 
@@ -37,10 +37,13 @@ pub(super) async fn end(shared: &Shared, tx: &mut Transaction, mut turn: Turn, e
     }
     tx.put_task(turn.task);
     match outcome {
+        TurnEnd::Answered | TurnEnd::Cancelled { .. } => {
+            return Box::pin(admit_queued(shared, tx, conversation)).await;
+        }
+        TurnEnd::MaxSteps => give_back(tx, conversation, "the turn before it ended: max_steps"),
         TurnEnd::Failed { kind, .. } => {
             give_back(tx, conversation, &format!("the turn before it failed: {kind}"));
         }
-        _ => return Box::pin(admit_queued(shared, tx, conversation)).await,
     }
     Ok(())
 }
@@ -74,10 +77,7 @@ fn outcome(ending: &Ending) -> (TurnEnd, Option<everturn_core::id::EntryId>) {
     match ending {
         Ending::Answered { reply } => (TurnEnd::Answered, Some(*reply)),
         Ending::Cancelled { reason } => (TurnEnd::Cancelled { reason: reason.clone() }, None),
-        Ending::MaxSteps { steps } => {
-            let message = format!("the model asked for more after {steps} steps");
-            (TurnEnd::Failed { kind: "max_steps".into(), message }, None)
-        }
+        Ending::MaxSteps { .. } => (TurnEnd::MaxSteps, None),
         Ending::Failed(reason) => {
             (TurnEnd::Failed { kind: reason.kind.clone(), message: reason.message.clone() }, None)
         }
@@ -90,6 +90,15 @@ fn task_outcome(outcome: &TurnEnd, output: RawJson) -> TaskOutcome {
         TurnEnd::Cancelled { reason } => {
             TaskOutcome::Aborted { reason: reason.clone(), output: Some(output) }
         }
+        TurnEnd::MaxSteps => {
+            let message = "the model asked for more than the turn may have".into();
+            let error = TaskFailure { kind: "max_steps".into(), message };
+            TaskOutcome::Failed { error, output: Some(output) }
+        }
+        TurnEnd::Failed { kind, message } if kind == FAULTED => TaskOutcome::Faulted {
+            error: TaskFailure { kind: kind.clone(), message: message.clone() },
+            output: Some(output),
+        },
         TurnEnd::Failed { kind, message } => TaskOutcome::Failed {
             error: TaskFailure { kind: kind.clone(), message: message.clone() },
             output: Some(output),
@@ -101,6 +110,7 @@ fn submission_end(outcome: &TurnEnd) -> End {
     match outcome {
         TurnEnd::Answered => End::Answered,
         TurnEnd::Cancelled { .. } => End::Cancelled,
+        TurnEnd::MaxSteps => End::Failed { reason: "max_steps".into() },
         TurnEnd::Failed { kind, .. } => End::Failed { reason: kind.clone() },
     }
 }

@@ -9,19 +9,15 @@ use everturn_core::{
 };
 
 use super::{
-    conversation::mark_cancelled,
-    event::Events,
-    history::{TurnEnd, TurnRecord},
-    live::LiveSession,
-    scheduler::Scheduler,
-    settle::settle,
+    conversation::mark_cancelled, event::Events, history::TurnRecord, live::LiveSession,
+    scheduler::Scheduler, settle::settle,
 };
 
 /// Something that was handed to a conversation. Cheap to clone; keeps the session alive.
 ///
 /// ```
 /// # async fn example(asked: everturn_engine::Submission) -> everturn_core::Result<()> {
-/// let mut events = asked.events().await?;
+/// let mut events = asked.events();
 /// while let Some(event) = events.next().await {
 ///     println!("{:?}", event?.kind);
 /// }
@@ -93,9 +89,9 @@ impl Submission {
     }
 
     /// What happens to it, from its beginning to its end. Lets its work go on.
-    pub async fn events(&self) -> Result<Events> {
-        Scheduler::wake(&self.live);
-        Events::of(self.live.clone(), self.conversation, self.id).await
+    pub fn events(&self) -> Events {
+        Scheduler::start(&self.live);
+        Events::of(self.live.clone(), self.conversation, self.id)
     }
 
     /// Waits for its end. Lets its work go on.
@@ -103,18 +99,16 @@ impl Submission {
     /// Errors: `Closed` or `Fenced` when the session is given up first; the submission then ends where the session is
     /// opened next.
     pub async fn answer(&self) -> Result<Answer> {
-        Scheduler::wake(&self.live);
-        let mut head = self.live.session().0.head.subscribe();
-        loop {
-            head.borrow_and_update();
+        Scheduler::start(&self.live);
+        let settled = async || {
             let record = self.live.submission_record(self.id).await?;
-            if let SubmissionState::Settled { end, place } = &record.state {
-                return self.read(end.clone(), *place).await;
-            }
-            self.live.check_open()?;
-            // The session owns the sender: it lives as long as this handle.
-            let _ = head.changed().await;
-        }
+            Ok(match &record.state {
+                SubmissionState::Settled { end, place } => Some((end.clone(), *place)),
+                _ => None,
+            })
+        };
+        let (end, place) = self.live.when(settled).await?;
+        self.read(end, place).await
     }
 
     async fn read(&self, end: End, place: Option<Place>) -> Result<Answer> {
@@ -133,9 +127,7 @@ impl Submission {
             return Ok(answer);
         };
         (answer.steps, answer.total) = (record.steps, record.total);
-        if let TurnEnd::Failed { kind, message } = &record.outcome {
-            answer.failure = Some(format!("{kind}: {message}"));
-        }
+        answer.failure = record.outcome.failure();
         if let Some(reply) = record.reply {
             let entry = self.live.entry(self.conversation, reply).await?;
             answer.text = entry.messages.iter().map(|message| message.text()).collect();
@@ -153,40 +145,25 @@ impl Submission {
         if let Some(entry) = newest {
             return entry.read();
         }
-        let query = everturn_core::storage::TaskQuery {
-            session: self.live.id(),
-            live: false,
-            ids: Some(vec![turn]),
-            owner: None,
-        };
-        let tasks = self.live.shared().opener.store.tasks(query).await?;
-        let Some(everturn_core::task::TaskState::Ended { outcome }) = tasks.first().map(|task| &task.state)
-        else {
-            return Ok(None);
-        };
-        let Some(entry) = outcome.output().map(|output| output.read()).transpose()? else {
-            return Ok(None);
-        };
-        self.live.entry(self.conversation, entry).await?.read()
+        match self.live.end_of(turn).await? {
+            Some((conversation, entry)) => self.live.entry(conversation, entry).await?.read(),
+            None => Ok(None),
+        }
     }
 
     /// Takes it back while it still waits, or ends its turn; the queue goes on as after an answer. Gives whether
     /// there was anything left to stop.
     pub async fn cancel(&self) -> Result<bool> {
+        Scheduler::start(&self.live);
         let mut tx = self.live.begin().await?;
         let Some(record) = tx.submission(self.id).filter(|one| one.is_live()) else {
             return Ok(false);
         };
-        let running = match record.state {
-            SubmissionState::Queued { .. } => {
-                settle(&mut tx, &record, End::Withdrawn, None);
-                Vec::new()
-            }
+        match record.state {
+            SubmissionState::Queued { .. } => settle(&mut tx, &record, End::Withdrawn, None),
             _ => mark_cancelled(&mut tx, self.conversation, "cancelled"),
-        };
+        }
         tx.commit().await?;
-        self.live.0.scheduler.cancel(&running);
-        Scheduler::wake(&self.live);
         Ok(true)
     }
 

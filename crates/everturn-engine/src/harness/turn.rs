@@ -7,10 +7,10 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub(super) use advance::{Turn, admit};
+pub(super) use advance::{Turn, admit, user_entry};
 pub(super) use partial::Partial;
 pub(super) use request::{Attempt, step};
-pub(super) use state::{Ending, Phase, Reason};
+pub(super) use state::{Ending, FAULTED, Phase, Reason};
 
 /// The kind of turns as tasks.
 pub(crate) const KIND: &str = "et.turn";

@@ -5,6 +5,7 @@ use std::{any::Any, sync::Arc};
 use everturn_core::{
     Error, Result,
     document::{self, Document, Operation, ScopeKey, Value},
+    id::Seq,
     json::RawJson,
     storage::{DocumentRecord, DocumentState, DocumentWrite, Revision},
 };
@@ -18,6 +19,8 @@ pub(crate) struct Committed {
     pub(crate) record: DocumentRecord,
     pub(crate) version: u32,
     pub(crate) value: Value,
+    /// The commit that made it so.
+    pub(crate) seq: Seq,
     /// Bytes of the newest base.
     base: usize,
     /// Bytes of the deltas since.
@@ -38,6 +41,7 @@ impl Committed {
             record: state.record.clone(),
             version: state.version,
             value,
+            seq: state.seq,
             base: state.base.get().len(),
             deltas: state.deltas.iter().map(|delta| delta.get().len()).sum(),
         })
@@ -146,6 +150,11 @@ impl Slot {
         }
     }
 
+    /// Whether it still is what a fork inherited.
+    pub(super) fn is_untouched(&self) -> bool {
+        matches!(self.change, Change::Value(_))
+    }
+
     pub(super) fn retire(&mut self) {
         self.change = Change::Retired;
     }
@@ -155,7 +164,7 @@ impl Slot {
     }
 
     /// What is to be written; none when nothing changed.
-    pub(super) fn settle(self) -> Result<Option<Settled>> {
+    pub(super) fn settle(self, seq: Seq) -> Result<Option<Settled>> {
         let Self { record, version, before, change } = self;
         let (value, operations) = match change {
             Change::Retired if before.is_none() => return Ok(None),
@@ -168,7 +177,7 @@ impl Slot {
             Change::Value(value) => (value, None),
         };
         let Some(before) = before.filter(|before| before.version == version) else {
-            return base(record, version, value).map(Some);
+            return base(record, version, value, seq).map(Some);
         };
         let operations = operations.unwrap_or_else(|| document::diff(&before.value, &value));
         if operations.is_empty() {
@@ -178,22 +187,23 @@ impl Slot {
         let deltas = before.deltas + delta.get().len();
         // Reading stays bounded and writing amortised linear: deltas never outweigh their base.
         if deltas > before.base {
-            return base(record, version, value).map(Some);
+            return base(record, version, value, seq).map(Some);
         }
-        let committed = Committed { record: record.clone(), version, value, base: before.base, deltas };
+        let committed = Committed { record: record.clone(), version, value, seq, base: before.base, deltas };
         let write = DocumentWrite { record, revision: Revision::Delta { operations: delta } };
         Ok(Some(Settled { write, committed: Some(Arc::new(committed)) }))
     }
 }
 
-fn base(record: DocumentRecord, version: u32, value: Value) -> Result<Settled> {
+fn base(record: DocumentRecord, version: u32, value: Value, seq: Seq) -> Result<Settled> {
     let json = RawJson::of(&value)?;
     if json.get().len() > WEIGHT_MAX {
         let message =
             format!("write document {}: {} bytes, at most {WEIGHT_MAX}", record.kind, json.get().len());
         return Err(Error::too_large(message));
     }
-    let committed = Committed { record: record.clone(), version, value, base: json.get().len(), deltas: 0 };
+    let committed =
+        Committed { record: record.clone(), version, value, seq, base: json.get().len(), deltas: 0 };
     let write = DocumentWrite { record, revision: Revision::Base { version, value: json } };
     Ok(Settled { write, committed: Some(Arc::new(committed)) })
 }

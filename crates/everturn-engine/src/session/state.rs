@@ -11,7 +11,7 @@ use everturn_core::{
     conversation::Conversation,
     document::ScopeKey,
     entry::EntryRecord,
-    id::{ConversationId, SubmissionId, TaskId},
+    id::{ConversationId, EntryId, SubmissionId, TaskId},
     storage::Write,
     submission::SubmissionRecord,
     task::TaskRecord,
@@ -23,6 +23,8 @@ use super::document::Committed;
 pub(crate) struct State {
     /// Why this handle can write no more.
     pub(crate) shut: Option<Error>,
+    /// Whether new work is refused.
+    pub(crate) is_closing: bool,
     /// Live work.
     pub(crate) live: Live,
     /// Conversations that were read or created.
@@ -31,6 +33,8 @@ pub(crate) struct State {
     pub(crate) documents: HashMap<DocumentKey, Option<Arc<Committed>>>,
     /// Contexts at the tail of their conversations.
     pub(crate) contexts: HashMap<ConversationId, Context>,
+    /// The newest entry of each conversation that this owner has appended to.
+    pub(crate) tails: HashMap<ConversationId, EntryId>,
     /// The newest settled submissions, so that who waits for one need not ask the store.
     pub(crate) settled: Settled,
     /// The newest entries, so that who waited for a turn need not ask the store how it ended.
@@ -54,20 +58,20 @@ impl Live {
 
 /// The newest settled submissions, a bounded number of them.
 #[derive(Default)]
-pub(crate) struct Settled(BTreeMap<SubmissionId, Arc<SubmissionRecord>>);
+pub(crate) struct Settled(VecDeque<Arc<SubmissionRecord>>);
 
 impl Settled {
     const MAX: usize = 64;
 
     pub(crate) fn get(&self, id: SubmissionId) -> Option<Arc<SubmissionRecord>> {
-        self.0.get(&id).cloned()
+        self.0.iter().rev().find(|one| one.id == id).cloned()
     }
 
     fn put(&mut self, submission: Arc<SubmissionRecord>) {
-        self.0.insert(submission.id, submission);
-        while self.0.len() > Self::MAX {
-            self.0.pop_first();
+        if self.0.len() == Self::MAX {
+            self.0.pop_front();
         }
+        self.0.push_back(submission);
     }
 }
 
@@ -108,6 +112,11 @@ pub(crate) struct Adopted {
 }
 
 impl Adopted {
+    /// Whether whoever runs tasks has to look again.
+    pub(super) fn moves_tasks(&self) -> bool {
+        !self.tasks.is_empty()
+    }
+
     /// What the writes of a batch change, but for documents.
     pub(super) fn of(writes: &[Write]) -> Self {
         let mut adopted = Self::default();
@@ -134,6 +143,8 @@ impl State {
         };
         Self {
             shut: None,
+            is_closing: false,
+            tails: HashMap::new(),
             live,
             conversations: HashMap::new(),
             documents: HashMap::new(),
@@ -149,6 +160,7 @@ impl State {
         }
         for entry in adopted.entries {
             self.adopt_entry(&entry);
+            self.tails.insert(entry.conversation, entry.id);
             self.newest.put(entry);
         }
         for task in adopted.tasks {

@@ -16,15 +16,14 @@ use everturn_core::{
     usage::UsageRow,
 };
 use std::sync::Arc;
-use tokio::sync::OwnedMutexGuard;
 
 use super::{
     Session,
     document::{Committed, Slot},
-    line::{self, Line},
+    line::{self, Hold},
     state::{Adopted, Changed},
 };
-pub(crate) use check::ENTRY_MAX;
+pub(crate) use check::{ENTRY_MAX, entry as check_entry};
 use fork::Fork;
 
 /// A change of a session, as a value: put together in memory, stored by [`commit`](Self::commit), rolled back when it
@@ -48,8 +47,10 @@ use fork::Fork;
 /// ```
 pub struct Transaction {
     session: Session,
-    line: OwnedMutexGuard<Line>,
+    hold: Arc<Hold>,
     time: Timestamp,
+    /// The commit that this becomes.
+    seq: Seq,
     minted: u64,
     durability: Durability,
     writes: Vec<Write>,
@@ -58,13 +59,15 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    pub(super) fn new(session: Session, line: OwnedMutexGuard<Line>) -> Self {
+    pub(super) fn new(session: Session, hold: Arc<Hold>) -> Self {
         let time = session.0.opener.world.clock.now();
-        let minted = line.minted;
+        // Nobody else has this hold yet: it cannot have expired.
+        let (head, minted) = hold.place().unwrap_or((session.head(), 0));
         Self {
             session,
-            line,
+            hold,
             time,
+            seq: head.next(),
             minted,
             durability: Durability::Durable,
             writes: Vec::new(),
@@ -110,10 +113,11 @@ impl Transaction {
         conversation: ConversationId,
         entry: impl IntoEntry,
     ) -> Result<EntryId> {
+        self.hold.place()?;
         let entry = entry.into_entry()?;
         check::entry(&entry)?;
         let id = EntryId(self.mint());
-        let (seq, time) = (self.line.head.next(), self.time);
+        let (seq, time) = (self.seq, self.time);
         self.writes.push(Write::Entry(EntryRecord { id, conversation, seq, time, task, entry }));
         Ok(id)
     }
@@ -127,6 +131,7 @@ impl Transaction {
     ///
     /// Errors: `Newer` or `Invalid` when what is stored does not read as a `T`.
     pub async fn doc<T: Document>(&mut self, scope: T::Scope) -> Result<&mut T> {
+        self.hold.place()?;
         let (key, kind) = (scope.key(), T::KIND);
         let at = match self.slots.iter().position(|slot| slot.is(key, kind)) {
             Some(at) => at,
@@ -259,13 +264,16 @@ impl Transaction {
 
     /// Stores everything in one commit and gives its seq. Without writes there is no commit, and the seq is the head.
     ///
-    /// Promise: when this returns, the commit survives the power. Dropping the future does not undo it.
-    /// Errors: `Invalid` or `TooLarge`, naming the record, before storage is asked; what storage says otherwise.
+    /// Promise: when this returns, the commit survives the power (one of partial output survives our process).
+    /// Dropping the future does not undo it.
+    /// Errors: `Invalid` or `TooLarge`, naming the record, before storage is asked; `Expired` when it kept others
+    /// waiting for too long; what storage says otherwise.
     pub async fn commit(mut self) -> Result<Seq> {
-        self.refresh_forks()?;
+        let line = self.hold.take()?;
+        self.refresh_forks().await?;
         let documents = self.settle_documents()?;
         if self.writes.is_empty() {
-            return Ok(self.line.head);
+            return Ok(line.head);
         }
         self.check().await?;
         let adopted = Adopted { documents, ..Adopted::of(&self.writes) };
@@ -274,21 +282,21 @@ impl Transaction {
             session: session.id(),
             owner: session.0.opener.owner,
             epoch: session.0.epoch,
-            seq: self.line.head.next(),
+            seq: self.seq,
             time: self.time,
             durability: self.durability,
             minted: self.minted,
             due: due(&session, &self.writes),
             writes: self.writes,
         };
-        line::commit(session, self.line, batch, adopted).await
+        line::commit(session, line, batch, adopted).await
     }
 
     fn settle_documents(&mut self) -> Result<Vec<Changed>> {
         let mut documents = Vec::new();
         for slot in self.slots.drain(..) {
             let key = (slot.record.scope, slot.record.kind.clone());
-            if let Some(settled) = slot.settle()? {
+            if let Some(settled) = slot.settle(self.seq)? {
                 self.writes.push(Write::Document(settled.write));
                 documents.push((key, settled.committed));
             }

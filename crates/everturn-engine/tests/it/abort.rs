@@ -16,7 +16,7 @@ async fn a_cancelled_turn_keeps_what_it_had_said() {
     let never = CancelToken::new();
     let (session, model) = scripted([Reply::words("half of ").then_wait(&never), Reply::text("again")]).await;
     let asked = session.root().submit(Input::text("a")).await.unwrap();
-    let mut events = asked.events().await.unwrap();
+    let mut events = asked.events();
     while !matches!(events.next().await.unwrap().unwrap().kind, EventKind::Text { .. }) {}
     assert!(asked.cancel().await.unwrap());
     assert_eq!(asked.answer().await.unwrap().end, End::Cancelled);
@@ -36,7 +36,7 @@ async fn a_cancelled_turn_stops_its_calls() {
     let harness = harness(&store(), &model, Extension::new("test").tool(tool.clone())).await;
     let session = harness.create(spec()).await.unwrap();
     let asked = session.root().submit(Input::text("a")).await.unwrap();
-    let mut events = asked.events().await.unwrap();
+    let mut events = asked.events();
     while !matches!(events.next().await.unwrap().unwrap().kind, EventKind::CallProposed { .. }) {}
     asked.cancel().await.unwrap();
     assert_eq!(asked.answer().await.unwrap().end, End::Cancelled);
@@ -67,7 +67,7 @@ async fn a_closed_session_goes_on_where_it_is_opened_next() {
     let harness = harness(&store, &model, Extension::new("none")).await;
     let session = harness.create(spec()).await.unwrap();
     let asked = session.root().submit(Input::text("a")).await.unwrap();
-    let mut events = asked.events().await.unwrap();
+    let mut events = asked.events();
     while !matches!(events.next().await.unwrap().unwrap().kind, EventKind::Text { .. }) {}
     session.close().await.unwrap();
     assert!(matches!(asked.answer().await.unwrap_err().kind(), ErrorKind::Closed { .. }));
@@ -90,7 +90,7 @@ async fn lose_the_owner_during_a_call(replay: Replay) -> (usize, Outcome) {
     let first = harness(&store, &model, Extension::new("test").tool(hanging.clone())).await;
     let session = first.create(spec()).await.unwrap();
     let asked = session.root().submit(Input::text("a")).await.unwrap();
-    let mut events = asked.events().await.unwrap();
+    let mut events = asked.events();
     while hanging.count() == 0 {
         tokio::select! {
             event = events.next() => drop(event.unwrap().unwrap()),

@@ -60,7 +60,7 @@ async fn text_is_committed_while_it_streams() {
     let (session, _) =
         scripted([Reply::words("The pond has ").then_wait(&gate).then_text("three frogs.")]).await;
     let asked = session.root().submit(Input::text("How many?")).await.unwrap();
-    let mut events = asked.events().await.unwrap();
+    let mut events = asked.events();
     let mut shown = String::new();
     while shown != "The pond has " {
         if let EventKind::Text { delta, .. } = events.next().await.unwrap().unwrap().kind {

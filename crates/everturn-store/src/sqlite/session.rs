@@ -181,6 +181,12 @@ pub(super) fn row(db: &Connection, id: SessionId) -> Outcome<Option<SessionRow>>
 }
 
 pub(super) fn list(db: &Connection, query: &SessionQuery) -> Outcome<Vec<SessionRow>> {
+    if let Some(request) = &query.request {
+        let sql = format!("{ROW} WHERE tenant = 'local' AND request = ?1");
+        let found = db.prepare_cached(&sql)?.query_row([request], session_row).optional()?;
+        let is_behind = |row: &SessionRow| query.after.is_none_or(|after| row.id < after);
+        return Ok(found.filter(is_behind).into_iter().take(query.limit).collect());
+    }
     // Ids are lower-case hexadecimal digits, of which '~' comes after all.
     let after = query.after.map_or_else(|| "~".to_owned(), |id| id.to_string());
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);

@@ -18,7 +18,7 @@ pub async fn sessions_come_newest_first_a_page_at_a_time(store: &Store) {
     for n in [2, 5, 1, 4, 3] {
         Scene::create(store, n, NewSession::default()).await;
     }
-    let page = |after, limit| SessionQuery { after, limit };
+    let page = |after, limit| SessionQuery { after, limit, ..SessionQuery::default() };
     let ids = |rows: Vec<SessionRow>| rows.into_iter().map(|row| row.id).collect::<Vec<_>>();
     let first = ids(store.sessions(page(None, 2)).await.unwrap());
     assert_eq!(first, [session_id(5), session_id(4)]);

@@ -5,19 +5,24 @@ use everturn_core::{
     entry::{Entry, kind},
     id::{ConversationId, EntryId, SubmissionId, TaskId},
     json::RawJson,
-    message::{Message, Part, User},
+    message::{Message, Part, Usage, User},
     submission::{Place, SubmissionRecord, SubmissionState},
     task::{TaskRecord, TaskState},
-    usage::Total,
+    usage::{RequestEnd, Total, UsageRow},
 };
 
 use super::{
-    KIND, VERSION,
+    KIND, Partial, VERSION,
+    request::Attempt,
     state::{Next, Phase, Pinned, Reason, TurnInput, TurnState, next},
 };
 use crate::{
     Transaction,
-    harness::{Shared, agent::Agent, settle},
+    harness::{
+        Shared,
+        agent::{self, Agent},
+        settle,
+    },
 };
 
 /// A turn inside a transaction.
@@ -38,7 +43,7 @@ pub(crate) async fn admit(
 ) -> Result<()> {
     let conversation = submission.conversation;
     let id = TaskId(tx.mint());
-    let entry = Entry::new(kind::USER).message(Message::User(User { parts }));
+    let entry = user_entry(parts);
     let first = tx.append_for(Some(id), conversation, entry)?;
     let input = TurnInput { submission: submission.id, first };
     tx.put_submission(SubmissionRecord {
@@ -68,6 +73,11 @@ pub(crate) async fn admit(
         ended: None,
     };
     Turn { task, input, state }.advance(shared, tx).await
+}
+
+/// The entry of an input.
+pub(crate) fn user_entry(parts: Vec<Part>) -> Entry {
+    Entry::new(kind::USER).message(Message::User(User { parts }))
 }
 
 impl Turn {
@@ -107,13 +117,7 @@ impl Turn {
             match next(&self.state) {
                 Next::Prepare => self.prepare(shared, tx).await?,
                 Next::Request => return self.store(tx, Vec::new()),
-                Next::Wait => {
-                    let Phase::Calling { calls } = &self.state.phase else {
-                        return self.store(tx, Vec::new());
-                    };
-                    let on = calls.clone();
-                    return self.store(tx, on);
-                }
+                Next::Wait { on } => return self.store(tx, on),
                 Next::End(ending) => return settle::end(shared, tx, self, ending).await,
             }
         }
@@ -124,7 +128,7 @@ impl Turn {
         let agent = tx.snapshot::<Agent>(self.conversation()).await?.unwrap_or_default();
         let model = match agent.model {
             Some(model) => model,
-            None => return self.fail("no_model", crate::harness::agent::no_model().to_string()),
+            None => return self.fail("no_model", agent::no_model().to_string()),
         };
         if let Err(error) = shared.models.resolve(&model) {
             return self.fail("no_model", error.to_string());
@@ -151,6 +155,42 @@ impl Turn {
         };
         tx.put_task(self.task);
         Ok(())
+    }
+
+    /// Stages the end of an attempt that was cut off: what it had shown as an aborted entry, and its row of the ledger.
+    pub(crate) async fn cut_attempt(&mut self, tx: &mut Transaction, end: RequestEnd) -> Result<()> {
+        let Phase::Pinned(pinned) = self.state.phase.clone() else { return Ok(()) };
+        let conversation = self.conversation();
+        let shown = tx.snapshot::<Partial>(conversation).await?.unwrap_or_default();
+        if shown.turn == Some(self.task.id) && !shown.is_empty() {
+            let attempt = Attempt { step: shown.step, attempt: shown.attempt };
+            let message = Message::Assistant(shown.into_message());
+            self.append(tx, Entry::new(kind::ASSISTANT).message(message).data(attempt)?)?;
+            tx.apply::<Partial>(conversation, vec![Partial::default().whole()]).await?;
+        }
+        self.account(tx, &pinned, None, end);
+        Ok(())
+    }
+
+    /// Stages the row of the ledger for the pinned request.
+    pub(crate) fn account(
+        &mut self,
+        tx: &mut Transaction,
+        pinned: &Pinned,
+        usage: Option<Usage>,
+        end: RequestEnd,
+    ) {
+        self.state.total.add(usage.as_ref());
+        tx.put_usage(UsageRow {
+            conversation: self.conversation(),
+            turn: self.task.id,
+            step: self.state.step,
+            attempt: self.state.attempt,
+            model: pinned.model.to_string(),
+            end,
+            usage,
+            time: tx.time(),
+        });
     }
 
     /// The submission that the turn answers.

@@ -3,7 +3,8 @@
 use everturn_core::{
     document::{Document, Operation, Path, Value},
     id::TaskId,
-    response::Response,
+    message::{Assistant, End, Part},
+    response::{CallDraft, Response},
 };
 use serde::{Deserialize, Serialize};
 
@@ -35,10 +36,8 @@ pub(crate) struct PartialCall {
 
 impl Partial {
     pub(super) fn of(turn: TaskId, step: u32, attempt: u32, response: &Response) -> Self {
-        let call = |call: &everturn_core::response::CallDraft| PartialCall {
-            name: call.name.clone(),
-            arguments: call.arguments.clone(),
-        };
+        let call =
+            |call: &CallDraft| PartialCall { name: call.name.clone(), arguments: call.arguments.clone() };
         Self {
             turn: Some(turn),
             step,
@@ -46,6 +45,17 @@ impl Partial {
             text: response.text(),
             thinking: response.thinking(),
             calls: response.calls().map(call).collect(),
+        }
+    }
+
+    /// What was shown, as a message that was cut off.
+    pub(super) fn into_message(self) -> Assistant {
+        let thinking = Some(self.thinking).filter(|text| !text.is_empty()).map(Part::Thinking);
+        let text = Some(self.text).filter(|text| !text.is_empty()).map(Part::Text);
+        Assistant {
+            parts: thinking.into_iter().chain(text).collect(),
+            end: End::Aborted,
+            ..Assistant::default()
         }
     }
 

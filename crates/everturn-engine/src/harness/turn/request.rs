@@ -7,10 +7,10 @@ use everturn_core::{
     clock::Timestamp,
     entry::{Entry, kind},
     id::{Seq, TaskId},
-    message::{Assistant, CallId, End, Message, Stop},
+    message::{CallId, End, Message, Stop},
     model::{Delta, DeltaStream, Fault, FaultClass, Request},
     response::Response,
-    usage::UsageRow,
+    usage::RequestEnd,
 };
 use futures_util::{FutureExt, StreamExt};
 use serde::{Deserialize, Serialize};
@@ -20,11 +20,12 @@ use super::{
     state::{Phase, Pinned, Reason},
 };
 use crate::{
-    Transaction,
     harness::{call, live::LiveSession},
     session::ENTRY_MAX,
 };
 
+/// How much of an answer can be kept, in bytes: an entry, less what is stored beside the answer's text.
+const ANSWER_MAX: usize = ENTRY_MAX / 2;
 /// After how many deltas without a pause others get to run.
 const BURST: u32 = 64;
 
@@ -47,21 +48,19 @@ enum Ended {
 
 /// Runs the step of a ready turn.
 pub(crate) async fn step(live: &LiveSession, id: TaskId, cancel: CancelToken) -> Result<()> {
-    let mut tx = live.begin().await?;
+    let mut tx = live.begin_last().await?;
     let Some(mut turn) = Turn::load(live.shared(), &tx, id)? else {
         return Ok(());
     };
-    let pinned = match turn.state.phase.clone() {
-        Phase::Pinned(pinned) => pinned,
-        _ => {
-            turn.advance(live.shared(), &mut tx).await?;
-            return tx.commit().await.map(drop);
-        }
+    let Phase::Pinned(pinned) = turn.state.phase.clone() else {
+        turn.advance(live.shared(), &mut tx).await?;
+        return tx.commit().await.map(drop);
     };
-    // An earlier owner may have sent the request: that was an attempt, and what follows is the next one.
-    let may_be_out = pinned.epoch != live.epoch();
+    // An earlier owner, or a step of this one that ended in an error, may have sent the request: that was an attempt,
+    // and what follows is the next one.
+    let may_be_out = pinned.epoch != live.epoch() || live.0.scheduler.was_entered(id);
     if may_be_out {
-        cut_attempt(&mut tx, &mut turn, &pinned).await?;
+        turn.cut_attempt(&mut tx, RequestEnd::Unknown).await?;
         turn.state.attempt += 1;
         turn.state.phase = Phase::Pinned(Pinned { epoch: live.epoch(), ..pinned.clone() });
     }
@@ -72,59 +71,19 @@ pub(crate) async fn step(live: &LiveSession, id: TaskId, cancel: CancelToken) ->
     if may_be_out {
         turn.clone().store(&mut tx, Vec::new())?;
         tx.commit().await?;
+        live.0.scheduler.settled(id);
     } else {
         drop(tx);
     }
     Sending { live, turn, pinned, cancel }.run().await
 }
 
-/// Stages the end of an attempt that was cut off: what it had shown as an aborted entry, and its cost as unknown.
-async fn cut_attempt(tx: &mut Transaction, turn: &mut Turn, pinned: &Pinned) -> Result<()> {
-    let conversation = turn.conversation();
-    let shown = tx.snapshot::<Partial>(conversation).await?.unwrap_or_default();
-    if shown.turn == Some(turn.task.id) && !shown.is_empty() {
-        let mut parts = Vec::new();
-        if !shown.thinking.is_empty() {
-            parts.push(everturn_core::message::Part::Thinking(shown.thinking));
-        }
-        if !shown.text.is_empty() {
-            parts.push(everturn_core::message::Part::Text(shown.text));
-        }
-        let message = Assistant { parts, end: End::Aborted, ..Assistant::default() };
-        let attempt = Attempt { step: shown.step, attempt: shown.attempt };
-        let entry = Entry::new(kind::ASSISTANT).message(Message::Assistant(message)).data(attempt)?;
-        turn.append(tx, entry)?;
-        tx.apply::<Partial>(conversation, vec![Partial::default().whole()]).await?;
-    }
-    account(tx, turn, pinned, None);
-    Ok(())
-}
-
-/// Stages the request's row of the ledger.
-fn account(
-    tx: &mut Transaction,
-    turn: &mut Turn,
-    pinned: &Pinned,
-    usage: Option<everturn_core::message::Usage>,
-) {
-    turn.state.total.add(usage.as_ref());
-    tx.put_usage(UsageRow {
-        conversation: turn.conversation(),
-        turn: turn.task.id,
-        step: turn.state.step,
-        attempt: turn.state.attempt,
-        model: pinned.model.to_string(),
-        usage,
-        time: tx.time(),
-    });
-}
-
 /// Takes what came of a stream; gives how the request ended, if it did.
 fn take(response: &mut Response, delta: Option<std::result::Result<Delta, Fault>>) -> Option<Ended> {
     match delta {
-        Some(Ok(delta)) if response.weight() + delta.weight() > ENTRY_MAX => {
+        Some(Ok(delta)) if response.weight() + delta.weight() > ANSWER_MAX => {
             let message =
-                format!("the answer has more than {ENTRY_MAX} bytes, which is all an entry may hold");
+                format!("the answer has more than {ANSWER_MAX} bytes, which is all that can be kept");
             Some(Ended::Failed(Reason::new("too_large", message)))
         }
         Some(Ok(delta)) => {
@@ -159,8 +118,11 @@ impl Sending<'_> {
             messages,
             tools: self.live.shared().registry().specs().clone(),
         };
+        self.live.0.scheduler.enter(self.turn.task.id);
         let (response, ended, shown) = self.stream(client.stream(request)).await?;
-        self.live.insist(|| self.respond(&response, &ended, shown)).await
+        self.live.insist(|| self.respond(&response, &ended, shown)).await?;
+        self.live.0.scheduler.settled(self.turn.task.id);
+        Ok(())
     }
 
     /// Reads the stream to its end, and commits what has come as fast as the last such commit settles.
@@ -192,35 +154,38 @@ impl Sending<'_> {
 
     /// Stages and commits the response, its cost, its calls, and what follows from it.
     async fn respond(&self, response: &Response, ended: &Ended, shown: bool) -> Result<Seq> {
-        let mut tx = self.live.begin().await?;
+        let mut tx = self.live.begin_last().await?;
         let Some(mut turn) = Turn::load(self.live.shared(), &tx, self.turn.task.id)? else {
             return Ok(self.live.head());
         };
-        let end = match ended {
-            Ended::Well(_) => End::Complete,
-            Ended::Failed(_) => End::Error,
-            Ended::Cancelled => End::Aborted,
+        if matches!(ended, Ended::Cancelled) && turn.state.cancelled.is_none() {
+            // The token fired without a mark on the record: the session is closing, and the attempt stays open.
+            return Err(Error::closed("the session closed while the model answered"));
+        }
+        let (end, row) = match ended {
+            Ended::Well(_) => (End::Complete, RequestEnd::Complete),
+            Ended::Failed(_) => (End::Error, RequestEnd::Failed),
+            Ended::Cancelled => (End::Aborted, RequestEnd::Aborted),
         };
+        let model = &self.pinned.model;
         let mut calls = Vec::new();
-        let message =
-            response.clone().into_message(&self.pinned.model.provider, &self.pinned.model.model, end, || {
-                let id = TaskId(tx.mint());
-                calls.push(id);
-                CallId(format!("c{id}"))
-            });
-        let attempt = Attempt { step: turn.state.step, attempt: turn.state.attempt };
+        let message = response.clone().into_message(&model.provider, &model.model, end, || {
+            let id = TaskId(tx.mint());
+            calls.push(id);
+            CallId(format!("c{id}"))
+        });
         let message = Arc::new(Message::Assistant(message));
-        let reply = if response.is_empty() && end != End::Complete {
-            turn.state.last
-        } else {
+        let mut reply = turn.state.last;
+        if !response.is_empty() || end == End::Complete {
+            let attempt = Attempt { step: turn.state.step, attempt: turn.state.attempt };
             let mut entry = Entry::new(kind::ASSISTANT).data(attempt)?;
             entry.messages.push(message.clone());
-            turn.append(&mut tx, entry)?
-        };
+            reply = turn.append(&mut tx, entry)?;
+        }
         if shown {
             tx.apply::<Partial>(turn.conversation(), vec![Partial::default().whole()]).await?;
         }
-        account(&mut tx, &mut turn, &self.pinned, response.usage());
+        turn.account(&mut tx, &self.pinned, response.usage(), row);
         turn.state.phase = match ended {
             Ended::Well(Stop::Calls) if !calls.is_empty() => {
                 turn.state.open = call::plan(self.live.shared(), &mut tx, &mut turn, &message, &calls)?;
@@ -230,10 +195,6 @@ impl Sending<'_> {
             Ended::Failed(reason) => Phase::Failed(reason.clone()),
             Ended::Cancelled => turn.state.phase,
         };
-        if matches!(ended, Ended::Cancelled) && turn.state.cancelled.is_none() {
-            // The token fired without a mark on the record: the session is closing, and the attempt is open again.
-            return Err(Error::closed("the session closed while the model answered"));
-        }
         turn.advance(self.live.shared(), &mut tx).await?;
         tx.commit().await
     }
@@ -242,26 +203,35 @@ impl Sending<'_> {
 /// Commits partial responses, one commit at a time, no closer together than the host allows.
 struct Flush<'a> {
     sending: &'a Sending<'a>,
-    shown: Option<Partial>,
+    /// What the store has; none where that is not known.
+    stored: Option<Partial>,
+    /// Whether anything was ever shown.
+    is_shown: bool,
     /// Whether something has come since the last commit began.
     is_due: bool,
     last: Option<Timestamp>,
-    under_way: Option<BoxFuture<'a, Result<Seq>>>,
+    under_way: Option<(Partial, BoxFuture<'a, Result<Seq>>)>,
     pause: Option<BoxFuture<'static, ()>>,
 }
 
 impl<'a> Flush<'a> {
     fn new(sending: &'a Sending<'a>) -> Self {
-        Self { sending, shown: None, is_due: false, last: None, under_way: None, pause: None }
+        Self {
+            sending,
+            stored: None,
+            is_shown: false,
+            is_due: false,
+            last: None,
+            under_way: None,
+            pause: None,
+        }
     }
 
     /// Does what is next for the partial response; pending while there is nothing to do. Dropping the future loses
     /// nothing.
     async fn advance(&mut self, response: &Response) -> Result<()> {
-        if let Some(commit) = &mut self.under_way {
-            let result = commit.await;
-            self.under_way = None;
-            return tolerate(result);
+        if self.under_way.is_some() {
+            return self.settle().await;
         }
         if let Some(pause) = &mut self.pause {
             pause.await;
@@ -285,36 +255,42 @@ impl<'a> Flush<'a> {
     fn begin(&mut self, response: &Response, now: Timestamp) {
         let turn = &self.sending.turn;
         let partial = Partial::of(turn.task.id, turn.state.step, turn.state.attempt, response);
-        let operations = match &self.shown {
-            Some(shown) => shown.grow(&partial),
+        let operations = match &self.stored {
+            Some(stored) => stored.grow(&partial),
             None => vec![partial.whole()],
         };
         (self.is_due, self.last) = (false, Some(now));
         if operations.is_empty() {
             return;
         }
-        self.shown = Some(partial);
         let (live, conversation) = (self.sending.live, turn.conversation());
-        self.under_way = Some(Box::pin(async move {
-            let mut tx = live.begin().await?.relaxed();
+        let commit = async move {
+            let mut tx = live.begin_last().await?.relaxed();
             tx.apply::<Partial>(conversation, operations).await?;
             tx.commit().await
-        }));
+        };
+        self.under_way = Some((partial, Box::pin(commit)));
+    }
+
+    /// Waits for the commit under way. Partial output that storage refused for now is no reason to end the request: it
+    /// comes again, whole.
+    async fn settle(&mut self) -> Result<()> {
+        let Some((_, commit)) = &mut self.under_way else { return Ok(()) };
+        let result = commit.await;
+        let stored = self.under_way.take().map(|(partial, _)| partial);
+        match result {
+            Ok(_) => (self.stored, self.is_shown) = (stored, true),
+            Err(error) if matches!(error.kind(), ErrorKind::Unavailable { .. }) => {
+                (self.stored, self.is_due) = (None, true);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     /// Lets the commit under way end, and says whether anything was shown.
     async fn finish(mut self) -> Result<bool> {
-        if let Some(commit) = self.under_way.take() {
-            tolerate(commit.await)?;
-        }
-        Ok(self.shown.is_some())
-    }
-}
-
-/// Partial output that storage refused for now is no reason to end the request: the whole response comes later.
-fn tolerate(result: Result<Seq>) -> Result<()> {
-    match result {
-        Err(error) if !matches!(error.kind(), ErrorKind::Unavailable { .. }) => Err(error),
-        _ => Ok(()),
+        self.settle().await?;
+        Ok(self.is_shown)
     }
 }

@@ -71,10 +71,13 @@ pub(crate) struct Pinned {
     pub(crate) epoch: Epoch,
 }
 
+/// The kind of a reason that a panic or an error of ours gave.
+pub(crate) const FAULTED: &str = "faulted";
+
 /// Why a turn failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reason {
-    /// In one word: a fault's class, a stop, or one of ours (`no_model`, `error`).
+    /// In one word: a fault's class, a stop, or one of ours (`no_model`, `too_large`, `faulted`).
     pub(crate) kind: String,
     pub(crate) message: String,
 }
@@ -82,6 +85,11 @@ pub(crate) struct Reason {
 impl Reason {
     pub(crate) fn new(kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind: kind.into(), message: message.into() }
+    }
+
+    /// A panic or an error of ours escaped a step.
+    pub(crate) fn faulted(message: impl Into<String>) -> Self {
+        Self::new(FAULTED, message)
     }
 
     pub(crate) fn fault(fault: &Fault) -> Self {
@@ -97,7 +105,7 @@ pub(crate) enum Next {
     /// Send the pinned request.
     Request,
     /// Wait for the calls to end; each is a task of its own.
-    Wait,
+    Wait { on: Vec<TaskId> },
     /// The turn is over.
     End(Ending),
 }
@@ -113,31 +121,33 @@ pub(crate) enum Ending {
 
 /// What comes next: the only place that branches.
 pub(crate) fn next(state: &TurnState) -> Next {
-    match &state.phase {
-        Phase::Failed(reason) => Next::End(Ending::Failed(reason.clone())),
-        Phase::Responded { stop, reply } => responded(*stop, *reply),
-        Phase::Calling { .. } if state.open > 0 => Next::Wait,
-        // An answer that is there is kept; everything else yields to a cancellation.
-        _ if state.cancelled.is_some() => {
-            Next::End(Ending::Cancelled { reason: state.cancelled.clone().unwrap_or_default() })
-        }
-        Phase::Pinned(_) => Next::Request,
-        Phase::Asked | Phase::Calling { .. } if state.step >= state.steps_max => {
+    match (&state.phase, &state.cancelled) {
+        (Phase::Failed(reason), _) => Next::End(Ending::Failed(reason.clone())),
+        // An answer that is there is kept; everything below yields to a cancellation.
+        (Phase::Responded { stop, reply }, _) if *stop != Stop::Paused => Next::End(responded(*stop, *reply)),
+        // Calls end first, each by itself.
+        (Phase::Calling { calls }, _) if state.open > 0 => Next::Wait { on: calls.clone() },
+        (_, Some(reason)) => Next::End(Ending::Cancelled { reason: reason.clone() }),
+        (Phase::Pinned(_), None) => Next::Request,
+        (Phase::Asked | Phase::Calling { .. } | Phase::Responded { .. }, None)
+            if state.step >= state.steps_max =>
+        {
             Next::End(Ending::MaxSteps { steps: state.step })
         }
-        Phase::Asked | Phase::Calling { .. } => Next::Prepare,
+        // A paused model goes on when the turn is sent back.
+        (Phase::Asked | Phase::Calling { .. } | Phase::Responded { .. }, None) => Next::Prepare,
     }
 }
 
-fn responded(stop: Stop, reply: EntryId) -> Next {
-    let failed = |kind: &str, message: &str| Next::End(Ending::Failed(Reason::new(kind, message)));
+/// How a turn ends whose model stopped without calls.
+fn responded(stop: Stop, reply: EntryId) -> Ending {
+    let failed = |kind: &str, message: &str| Ending::Failed(Reason::new(kind, message));
     match stop {
-        Stop::Answer => Next::End(Ending::Answered { reply }),
+        Stop::Answer => Ending::Answered { reply },
         Stop::Length => failed("length", "the answer was cut at the model's output limit"),
         Stop::Refused => failed("refused", "the model refused to answer"),
         Stop::Filtered => failed("filtered", "the provider filtered the answer"),
         Stop::Calls => failed("malformed", "the model asked for calls and named none"),
-        // A paused model goes on when the turn is sent back.
-        Stop::Paused => Next::Prepare,
+        Stop::Paused => failed("paused", "the model paused"),
     }
 }

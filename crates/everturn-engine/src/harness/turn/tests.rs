@@ -48,6 +48,10 @@ fn end_cancelled() -> Next {
     Next::End(Ending::Cancelled { reason: "by a person".into() })
 }
 
+fn wait() -> Next {
+    Next::Wait { on: vec![TaskId(5), TaskId(6)] }
+}
+
 fn check(why: &str, state: &TurnState, expected: &Next) {
     assert_eq!(&next(state), expected, "{why}");
 }
@@ -56,8 +60,8 @@ fn check(why: &str, state: &TurnState, expected: &Next) {
 fn what_comes_next() {
     check("a question is prepared", &asked(), &Next::Prepare);
     check("a pinned request is sent", &pinned(), &Next::Request);
-    check("calls are waited for", &calling(2), &Next::Wait);
-    check("one open call is enough to wait", &calling(1), &Next::Wait);
+    check("calls are waited for", &calling(2), &wait());
+    check("one open call is enough to wait", &calling(1), &wait());
     check("settled calls go back to the model", &calling(0), &Next::Prepare);
     check(
         "an answer ends the turn",
@@ -82,7 +86,7 @@ fn a_cancelled_turn_ends_before_the_next_effect() {
     check("before the first request", &cancelled(asked()), &end_cancelled());
     check("before a request is sent again", &cancelled(pinned()), &end_cancelled());
     check("when its calls have ended", &cancelled(calling(0)), &end_cancelled());
-    check("but not while calls run: they end first", &cancelled(calling(1)), &Next::Wait);
+    check("but not while calls run: they end first", &cancelled(calling(1)), &wait());
     let answer = Next::End(Ending::Answered { reply: EntryId(9) });
     check("an answer that is there is kept", &cancelled(responded(Stop::Answer)), &answer);
 }
@@ -91,5 +95,11 @@ fn a_cancelled_turn_ends_before_the_next_effect() {
 fn a_turn_has_no_more_steps_than_it_may() {
     let last = TurnState { step: 3, ..calling(0) };
     check("the limit ends it", &last, &Next::End(Ending::MaxSteps { steps: 3 }));
-    check("open calls end first", &TurnState { step: 3, ..calling(1) }, &Next::Wait);
+    let paused = TurnState { step: 3, ..responded(Stop::Paused) };
+    check(
+        "a model that pauses without end is stopped too",
+        &paused,
+        &Next::End(Ending::MaxSteps { steps: 3 }),
+    );
+    check("open calls end first", &TurnState { step: 3, ..calling(1) }, &wait());
 }

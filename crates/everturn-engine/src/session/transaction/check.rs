@@ -1,10 +1,11 @@
 //! The check of a whole candidate, before storage is asked.
 
 use everturn_core::{
-    Error, Result,
+    Error, ErrorKind, Result,
+    document::ScopeKey,
     entry::{Entry, EntryRecord},
-    id::{ConversationId, EntryId},
-    storage::{EntryQuery, Write},
+    id::{ConversationId, EntryId, TaskId},
+    storage::{DocumentWrite, EntryQuery, Revision, Write},
 };
 
 use super::Transaction;
@@ -13,13 +14,18 @@ use super::Transaction;
 const NAME_MAX: usize = 256;
 /// The greatest weight of an entry, in bytes of JSON.
 pub(crate) const ENTRY_MAX: usize = 1 << 20;
+/// The greatest weight of a commit, in bytes of JSON.
+const COMMIT_MAX: usize = 16 << 20;
 
 /// What can be said of an entry by itself.
-pub(super) fn entry(entry: &Entry) -> Result<()> {
-    if entry.kind.is_empty() || entry.kind.len() > NAME_MAX {
+pub(crate) fn entry(entry: &Entry) -> Result<()> {
+    if entry.kind.is_empty() {
+        return Err(Error::invalid("append an entry: its kind is empty; name what it is"));
+    }
+    if entry.kind.len() > NAME_MAX {
         let found = entry.kind.len();
         return Err(Error::too_large(format!(
-            "append an entry: its kind has {found} bytes, 1 to {NAME_MAX} are allowed"
+            "append an entry: its kind has {found} bytes, at most {NAME_MAX} are allowed"
         )));
     }
     let weight = weight(entry);
@@ -40,25 +46,85 @@ fn weight(entry: &Entry) -> usize {
 }
 
 impl Transaction {
-    /// Proves that every record that the writes refer to is there in the final state.
+    /// Proves that every record that the writes refer to is there in the final state, and that the whole is not too
+    /// large.
     pub(super) async fn check(&self) -> Result<()> {
+        let mut total = 0;
         for write in &self.writes {
-            match write {
-                Write::Entry(entry) => self.check_entry(entry).await?,
-                Write::Conversation(conversation) => {
-                    if let Some(owner) = conversation.owner
-                        && self.task(owner).is_none_or(|owner| !owner.is_live())
-                    {
-                        let id = conversation.id;
-                        let message =
-                            format!("create conversation {id}: task {owner}, its owner, is not live");
-                        return Err(Error::invalid(message));
-                    }
+            total += match write {
+                Write::Entry(entry) => {
+                    self.check_entry(entry).await?;
+                    weight(entry)
                 }
-                _ => {}
-            }
+                Write::Conversation(conversation) => {
+                    self.check_owner(conversation.owner, &format!("conversation {}", conversation.id))?;
+                    0
+                }
+                Write::Task(task) => {
+                    self.check_conversation(task.conversation, &format!("task {}", task.id)).await?;
+                    if task.is_live() {
+                        self.check_owner(task.owner, &format!("task {}", task.id))?;
+                    }
+                    task.input.get().len()
+                }
+                Write::Submission(one) => {
+                    self.check_conversation(one.conversation, &format!("submission {}", one.id)).await?;
+                    0
+                }
+                Write::Document(write) => self.check_document(write).await?,
+                Write::Usage(row) => {
+                    self.check_conversation(row.conversation, "a row of the ledger").await?;
+                    0
+                }
+                Write::Title(title) => title.len(),
+            };
+        }
+        match total {
+            total if total > COMMIT_MAX => Err(Error::too_large(format!(
+                "commit: it weighs about {total} bytes, at most {COMMIT_MAX} are allowed"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    async fn check_conversation(&self, id: ConversationId, what: &str) -> Result<()> {
+        if self.staged_conversation(id).is_none() {
+            let found = self.session.conversation(id).await;
+            found.map_err(|error| match error.kind() {
+                ErrorKind::NotFound => {
+                    Error::invalid(format!("commit {what}: there is no conversation {id}")).caused_by(error)
+                }
+                _ => error,
+            })?;
         }
         Ok(())
+    }
+
+    fn check_owner(&self, owner: Option<TaskId>, what: &str) -> Result<()> {
+        match owner {
+            Some(owner) if self.task(owner).is_none_or(|owner| !owner.is_live()) => {
+                Err(Error::invalid(format!("commit {what}: task {owner}, its owner, is not live")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the document's weight.
+    async fn check_document(&self, write: &DocumentWrite) -> Result<usize> {
+        let what = format!("document {}", write.record.kind);
+        match write.record.scope {
+            ScopeKey::Session => {}
+            ScopeKey::Conversation(id) => self.check_conversation(id, &what).await?,
+            ScopeKey::Task(id) => self.check_owner(Some(id), &what)?,
+        }
+        if write.record.kind.len() > NAME_MAX {
+            return Err(Error::too_large(format!("commit {what}: its kind has more than {NAME_MAX} bytes")));
+        }
+        Ok(match &write.revision {
+            Revision::Base { value, .. } => value.get().len(),
+            Revision::Delta { operations } => operations.get().len(),
+            Revision::Retired => 0,
+        })
     }
 
     async fn check_entry(&self, entry: &EntryRecord) -> Result<()> {
@@ -66,10 +132,7 @@ impl Transaction {
             let (id, conversation, kind) = (entry.id, entry.conversation, &entry.kind);
             Error::invalid(format!("append entry {id} ({kind}) to conversation {conversation}: {what}"))
         };
-        if self.staged_conversation(entry.conversation).is_none() {
-            let found = self.session.conversation(entry.conversation).await;
-            found.map_err(|error| invalid("there is no such conversation").caused_by(error))?;
-        }
+        self.check_conversation(entry.conversation, &format!("entry {} ({})", entry.id, entry.kind)).await?;
         let head = entry.head.map(|head| head.entry(entry.id));
         for target in head.into_iter().chain(entry.edits.iter().map(|edit| edit.target)) {
             if target > entry.id || (target != entry.id && !self.sees(entry.conversation, target).await?) {

@@ -10,12 +10,17 @@ use everturn_core::{
 
 use super::{Committed, Slot, Transaction};
 
-/// A fork of this transaction whose documents follow the parent's until the commit.
+/// A fork of this transaction: some of its documents follow their sources until the commit.
 pub(super) struct Fork {
-    parent: ConversationId,
     child: ConversationId,
-    /// Kinds whose value is the parent's when the fork commits.
-    current: Vec<String>,
+    sources: Vec<Follows>,
+}
+
+/// Documents of a policy that have the values which a conversation commits together with the fork.
+#[derive(Clone, Copy)]
+struct Follows {
+    source: ConversationId,
+    policy: ForkPolicy,
 }
 
 /// A document that a fork starts with.
@@ -41,35 +46,29 @@ impl Transaction {
                 format!("fork conversation {parent} at entry {at}: the entry is not visible from there");
             return Err(Error::invalid(message));
         }
-        let inherited = self.inherited(parent, at).await?;
         let id = ConversationId(self.mint());
         let child = match self.staged_conversation(parent) {
             Some(staged) => staged.fork(id, at, ownership.task(), self.time),
             None => self.session.conversation(parent).await?.fork(id, at, ownership.task(), self.time),
         };
-        self.writes.push(Write::Conversation(child));
-        let is_current = |one: &&Inherited| one.record.fork == ForkPolicy::Current;
-        let current = inherited.iter().filter(is_current).map(|one| one.record.kind.clone()).collect();
-        self.forks.push(Fork { parent, child: id, current });
-        for Inherited { record, version, value } in inherited {
-            let record =
-                DocumentRecord { id: DocumentId(self.mint()), scope: ScopeKey::Conversation(id), ..record };
-            self.slots.push(Slot::inherited(record, version, value));
+        let mut sources = vec![Follows { source: parent, policy: ForkPolicy::Current }];
+        match self.staged_entry(at).map(|entry| entry.conversation) {
+            Some(source) => sources.push(Follows { source, policy: ForkPolicy::AsOf }),
+            None => {
+                for inherited in self.as_of(parent, at).await? {
+                    self.inherit(id, inherited);
+                }
+            }
         }
+        self.writes.push(Write::Conversation(child));
+        let fork = Fork { child: id, sources };
+        self.follow(&fork).await?;
+        self.forks.push(fork);
         Ok(id)
     }
 
-    async fn inherited(&self, parent: ConversationId, at: EntryId) -> Result<Vec<Inherited>> {
-        let mut inherited = self.live(parent, ForkPolicy::Current).await?;
-        inherited.extend(self.as_of(parent, at).await?);
-        Ok(inherited)
-    }
-
-    /// The values of an entry's conversation as of the commit that stores the entry.
+    /// The values of an entry's conversation as of the commit that stored the entry.
     async fn as_of(&self, parent: ConversationId, at: EntryId) -> Result<Vec<Inherited>> {
-        if let Some(staged) = self.staged_entry(at) {
-            return self.live(staged.conversation, ForkPolicy::AsOf).await;
-        }
         let entry = match self.staged_conversation(parent) {
             // A fork of this transaction forks again: the entry is its parent's.
             Some(staged) => {
@@ -87,6 +86,12 @@ impl Transaction {
         let states = self.session.0.opener.store.documents(query).await?;
         let states = states.iter().filter(|state| state.record.fork == ForkPolicy::AsOf);
         states.map(|state| Committed::fold(state).map(Inherited::from)).collect()
+    }
+
+    fn inherit(&mut self, child: ConversationId, Inherited { record, version, value }: Inherited) {
+        let id = DocumentId(self.mint());
+        let record = DocumentRecord { id, scope: ScopeKey::Conversation(child), ..record };
+        self.slots.push(Slot::inherited(record, version, value));
     }
 
     /// The values of a conversation's documents as they stand in this transaction.
@@ -111,18 +116,30 @@ impl Transaction {
         Ok(live)
     }
 
-    /// Gives untouched documents of this transaction's forks the value that the parent commits.
-    pub(super) fn refresh_forks(&mut self) -> Result<()> {
-        for Fork { parent, child, current } in std::mem::take(&mut self.forks) {
-            for kind in current {
-                let (parent, child) = (ScopeKey::Conversation(parent), ScopeKey::Conversation(child));
-                let edited = self.slots.iter().find(|slot| slot.is(parent, &kind)).map(Slot::value);
-                let Some((version, value)) = edited.transpose()?.flatten() else {
-                    continue;
-                };
-                self.slots.iter_mut().filter(|slot| slot.is(child, &kind)).for_each(|slot| {
-                    slot.refresh(version, value.clone());
-                });
+    /// Gives the documents of this transaction's forks that nobody has touched what their sources commit.
+    pub(super) async fn refresh_forks(&mut self) -> Result<()> {
+        for fork in std::mem::take(&mut self.forks) {
+            self.follow(&fork).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the untouched documents of a fork those that its sources have now.
+    async fn follow(&mut self, fork: &Fork) -> Result<()> {
+        let scope = ScopeKey::Conversation(fork.child);
+        for Follows { source, policy } in &fork.sources {
+            let live = self.live(*source, *policy).await?;
+            let is_gone = |slot: &Slot| {
+                let is_followed =
+                    slot.record.scope == scope && slot.record.fork == *policy && slot.is_untouched();
+                is_followed && live.iter().all(|one| one.record.kind != slot.record.kind)
+            };
+            self.slots.retain(|slot| !is_gone(slot));
+            for inherited in live {
+                match self.slots.iter_mut().find(|slot| slot.is(scope, &inherited.record.kind)) {
+                    Some(slot) => slot.refresh(inherited.version, inherited.value),
+                    None => self.inherit(fork.child, inherited),
+                }
             }
         }
         Ok(())
