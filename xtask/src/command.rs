@@ -22,9 +22,7 @@ pub(crate) fn cargo(words: &'static str) -> Cargo {
 
 /// The root of the repository.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask is a folder in the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder in the repository")
 }
 
 /// Whether this is a machine of continuous integration.
@@ -47,20 +45,12 @@ impl Cargo {
     pub(crate) fn run(mut self) -> Passed {
         self.show();
         let status = self.command.status().map_err(|fault| self.cannot_start(&fault))?;
-        if status.success() {
-            Ok(())
-        } else {
-            Err(format!("`cargo {}` ended with {status}", self.words))
-        }
+        if status.success() { Ok(()) } else { Err(format!("`cargo {}` ended with {status}", self.words)) }
     }
 
     /// Whether the command ends well; nobody hears it.
     pub(crate) fn succeeds(mut self) -> bool {
-        let silent = self
-            .command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        let silent = self.command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         silent.status().is_ok_and(|status| status.success())
     }
 

@@ -54,20 +54,14 @@ fn run_one(program: &Path) -> Passed {
         // It may have ended by itself just now, and then there is nothing to kill.
         let _ = child.kill();
     }
-    let status = child
-        .wait()
-        .map_err(|fault| format!("wait for example {name}: {fault}"))?;
+    let status = child.wait().map_err(|fault| format!("wait for example {name}: {fault}"))?;
     if in_time && status.success() {
         println!("example {name}: ok");
         return Ok(());
     }
     texts.iter().for_each(|text| eprint!("{text}"));
     let limit = LIMIT.as_secs();
-    let why = if in_time {
-        format!("ended with {status}")
-    } else {
-        format!("did not end within {limit} s")
-    };
+    let why = if in_time { format!("ended with {status}") } else { format!("did not end within {limit} s") };
     Err(format!("example {name} {why}"))
 }
 

@@ -80,7 +80,5 @@ fn licences(deny: Deny) -> Passed {
 }
 
 fn documentation() -> Passed {
-    cargo("doc --workspace --no-deps --profile ci")
-        .env("RUSTDOCFLAGS", "-D warnings")
-        .run()
+    cargo("doc --workspace --no-deps --profile ci").env("RUSTDOCFLAGS", "-D warnings").run()
 }

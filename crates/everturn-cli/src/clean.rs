@@ -77,11 +77,8 @@ impl Cleaner {
     }
 
     fn take(&mut self, c: char, clean: &mut String) {
-        let turn = if self.state == State::Text {
-            begin(c).map(Turn::On)
-        } else {
-            Some(go_on(self.state, c))
-        };
+        let turn =
+            if self.state == State::Text { begin(c).map(Turn::On) } else { Some(go_on(self.state, c)) };
         match turn {
             None => self.write(c, clean),
             Some(Turn::On(state)) => {
@@ -170,8 +167,5 @@ fn turns_direction(c: char) -> bool {
 
 /// Whether a character is never seen, and so can carry what nobody reads.
 fn is_hidden(c: char) -> bool {
-    matches!(
-        c,
-        '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}'
-    )
+    matches!(c, '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }

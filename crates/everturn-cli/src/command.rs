@@ -22,8 +22,6 @@ pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
         Command::Show { id } => show::run(&place, id).await,
         Command::Resume { id, json } => resume::run(&place, id, json).await,
         Command::Demo { child: None } => demo::run().await,
-        Command::Demo {
-            child: Some(directory),
-        } => demo::child(&directory).await,
+        Command::Demo { child: Some(directory) } => demo::child(&directory).await,
     }
 }

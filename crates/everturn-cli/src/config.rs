@@ -66,20 +66,13 @@ impl Config {
         };
         let project = File::read(&root.join(FILE), Owner::Project)?;
         let model = match variable("EVERTURN_MODEL") {
-            Some(name) => Some(
-                name.parse()
-                    .map_err(|error| Failure::usage(format!("EVERTURN_MODEL: {error}")))?,
-            ),
+            Some(name) => {
+                Some(name.parse().map_err(|error| Failure::usage(format!("EVERTURN_MODEL: {error}")))?)
+            }
             None => project.model.or(user.model),
         };
-        let store = place
-            .store
-            .clone()
-            .or_else(|| variable("EVERTURN_STORE"))
-            .or(user.store);
-        let base_url = variable("EVERTURN_CHAT_BASE_URL")
-            .or(user.base_url)
-            .unwrap_or_else(|| OPENAI.into());
+        let store = place.store.clone().or_else(|| variable("EVERTURN_STORE")).or(user.store);
+        let base_url = variable("EVERTURN_CHAT_BASE_URL").or(user.base_url).unwrap_or_else(|| OPENAI.into());
         let endpoint_key = variable("EVERTURN_CHAT_API_KEY").map(SecretString::from);
         // A provider's key goes to that provider only.
         let key = match base_url.as_str() {
@@ -91,11 +84,7 @@ impl Config {
             root,
             model: place.model.clone().or(model),
             thinking: project.thinking.or(user.thinking).unwrap_or_default(),
-            chat: Chat {
-                base_url,
-                key,
-                endpoint_key,
-            },
+            chat: Chat { base_url, key, endpoint_key },
         })
     }
 }
@@ -114,26 +103,18 @@ fn root(given: Option<&Path>) -> Result<PathBuf, Failure> {
         _ => Failure::usage(format!("work in {shown}: {fault}")),
     })?;
     if !found.is_dir() {
-        return Err(Failure::usage(format!(
-            "work in {shown}: it is a file; --root takes a directory"
-        )));
+        return Err(Failure::usage(format!("work in {shown}: it is a file; --root takes a directory")));
     }
     Ok(found)
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the command line is what reads the environment"
-)]
+#[expect(clippy::disallowed_methods, reason = "the command line is what reads the environment")]
 fn current_dir() -> io::Result<PathBuf> {
     env::current_dir()
 }
 
 /// A variable that says something.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the command line is what reads the environment"
-)]
+#[expect(clippy::disallowed_methods, reason = "the command line is what reads the environment")]
 pub(crate) fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -148,12 +129,7 @@ impl File {
         let wrong = |what: String| Failure::usage(format!("read {}: {what}", path.display()));
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
-            Err(fault)
-                if matches!(
-                    fault.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                ) =>
-            {
+            Err(fault) if matches!(fault.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Ok(Self::default());
             }
             Err(fault) => return Err(wrong(fault.to_string())),
@@ -171,12 +147,10 @@ impl File {
     fn set(&mut self, key: &str, item: &Item, owner: Owner) -> Result<(), String> {
         match key {
             "model" => self.model = Some(model(text(key, item)?, owner)?),
-            "thinking" => self.thinking = Some(thinking(text(key, item)?)?),
+            "thinking" => self.thinking = Some(thinking(&text(key, item)?)?),
             "store" => self.store = Some(users_own(key, text(key, item)?, owner)?),
             "chat" => {
-                let table = item
-                    .as_table_like()
-                    .ok_or("chat is a table: write [chat] above its keys")?;
+                let table = item.as_table_like().ok_or("chat is a table: write [chat] above its keys")?;
                 for (key, item) in table.iter() {
                     match key {
                         "base_url" => {
@@ -209,17 +183,15 @@ fn users_own(key: &str, value: String, owner: Owner) -> Result<String, String> {
 }
 
 fn model(name: String, owner: Owner) -> Result<ModelRef, String> {
-    let model: ModelRef = name
-        .parse()
-        .map_err(|error: everturn::Error| format!("model: {error}"))?;
+    let model: ModelRef = name.parse().map_err(|error: everturn::Error| format!("model: {error}"))?;
     if model.endpoint.is_some() {
         users_own("a model with an endpoint", name, owner)?;
     }
     Ok(model)
 }
 
-fn thinking(level: String) -> Result<Thinking, String> {
-    serde_json::from_value(level.clone().into())
+fn thinking(level: &str) -> Result<Thinking, String> {
+    serde_json::from_value(level.into())
         .map_err(|_| format!("thinking is default, off, low, medium or high, not {level:?}"))
 }
 
@@ -228,10 +200,7 @@ fn unknown(key: &str, known: &[&str]) -> String {
         let near = |name: &str| strsim::jaro_winkler(key, name);
         near(a).total_cmp(&near(b))
     });
-    format!(
-        "unknown key {key}; did you mean {}?",
-        near.copied().unwrap_or_default()
-    )
+    format!("unknown key {key}; did you mean {}?", near.copied().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -34,10 +34,7 @@ pub(crate) struct Failure {
 impl Failure {
     /// Wrong arguments or configuration.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self {
-            exit: Exit::Usage,
-            message: message.into(),
-        }
+        Self { exit: Exit::Usage, message: message.into() }
     }
 
     /// A store that cannot be used.
@@ -47,10 +44,7 @@ impl Failure {
             ErrorKind::Unavailable { .. } => Exit::Unavailable,
             _ => Exit::Store,
         };
-        Self {
-            exit,
-            message: error.to_string(),
-        }
+        Self { exit, message: error.to_string() }
     }
 }
 
@@ -64,18 +58,12 @@ impl From<Error> for Failure {
             ErrorKind::Closed { .. } | ErrorKind::Fenced => Exit::Stopped,
             _ => Exit::Failed,
         };
-        Self {
-            exit,
-            message: error.to_string(),
-        }
+        Self { exit, message: error.to_string() }
     }
 }
 
 impl From<std::io::Error> for Failure {
     fn from(fault: std::io::Error) -> Self {
-        Self {
-            exit: Exit::Failed,
-            message: fault.to_string(),
-        }
+        Self { exit: Exit::Failed, message: fault.to_string() }
     }
 }

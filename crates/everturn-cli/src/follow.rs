@@ -91,16 +91,12 @@ fn tell(answer: &Answer, form: &mut Form) -> Result<Exit, Failure> {
     }
     match &answer.end {
         End::Answered => Ok(Exit::Answered),
-        End::Cancelled | End::Withdrawn => Err(Failure {
-            exit: Exit::Cancelled,
-            message: "cancelled".into(),
-        }),
+        End::Cancelled | End::Withdrawn => {
+            Err(Failure { exit: Exit::Cancelled, message: "cancelled".into() })
+        }
         End::Failed { reason } | End::Returned { reason } => {
             let message = answer.error().unwrap_or(reason);
-            Err(Failure {
-                exit: Exit::Failed,
-                message: format!("the turn failed: {message}"),
-            })
+            Err(Failure { exit: Exit::Failed, message: format!("the turn failed: {message}") })
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use everturn::{
-    Agent, AgentChange, Error, Extension, Harness, LiveSession, Models, SessionSpec, SystemClock, World,
+    Agent, AgentChange, Error, ErrorKind, Extension, Harness, LiveSession, Models, SessionSpec, SystemClock,
+    World,
     env::{Env, Nowhere},
     id::SessionId,
     model::ModelRef,
@@ -64,12 +65,7 @@ impl Host {
         if let Some(model) = &self.config.model {
             let current = session.current().await?;
             if current.agent().await?.model.as_ref() != Some(model) {
-                current
-                    .configure(AgentChange {
-                        model: Some(model.clone()),
-                        thinking: None,
-                    })
-                    .await?;
+                current.configure(AgentChange { model: Some(model.clone()), thinking: None }).await?;
             }
         }
         Ok(session)
@@ -81,24 +77,16 @@ impl Host {
             thinking: self.config.thinking,
             directory: Some(self.config.root.to_string_lossy().into_owned()),
         };
-        Ok(self
-            .harness
-            .create(SessionSpec {
-                title: title(question),
-                agent,
-                ..SessionSpec::default()
-            })
-            .await?)
+        let spec = SessionSpec { title: title(question), agent, ..SessionSpec::default() };
+        self.harness.create(spec).await.map_err(|error| match error.kind() {
+            // What is not there is what the arguments or the configuration named.
+            ErrorKind::NotFound => Failure::usage(error.to_string()),
+            _ => error.into(),
+        })
     }
 
     async fn last_used(&self) -> Result<SessionId, Failure> {
-        let rows = self
-            .harness
-            .sessions(SessionQuery {
-                limit: RECENT,
-                ..SessionQuery::default()
-            })
-            .await?;
+        let rows = self.harness.sessions(SessionQuery { limit: RECENT, ..SessionQuery::default() }).await?;
         let last = rows.iter().max_by_key(|row| row.used);
         last.map(|row| row.id).ok_or_else(|| {
             Error::not_found("continue the last session: the store has none yet; ask without --continue")
@@ -118,38 +106,23 @@ pub(crate) async fn harness(config: &Config, missing: Missing) -> Result<Harness
     if let (Missing::Create, Some(path)) = (missing, config.store.strip_prefix("sqlite:")) {
         create_directory(Path::new(path))?;
     }
-    let options = Options {
-        must_exist: missing == Missing::Refuse,
-        ..Options::new(world.owner())
-    };
-    let store = store::open(&config.store, options)
-        .await
-        .map_err(|error| Failure::store(&error))?;
+    let options = Options { must_exist: missing == Missing::Refuse, ..Options::new(world.owner()) };
+    let store = store::open(&config.store, options).await.map_err(|error| Failure::store(&error))?;
     let chat = ChatConfig {
         key: config.chat.key.clone(),
         endpoint_key: config.chat.endpoint_key.clone(),
         ..ChatConfig::new(&config.chat.base_url)
     };
     let chat = Chat::new(chat, Arc::new(SystemClock)).map_err(|error| Failure::usage(error.to_string()))?;
-    let models = Models::new()
-        .provider("chat", chat)
-        .provider("demo", Demo::new(Arc::new(SystemClock), PACE));
-    let harness = Harness::builder(store)
-        .world(world)
-        .models(models)
-        .env(environment);
-    Ok(harness
-        .install(Extension::new("coding").tools(coding()))?
-        .open()
-        .await?)
+    let models =
+        Models::new().provider("chat", chat).provider("demo", Demo::new(Arc::new(SystemClock), PACE));
+    let harness = Harness::builder(store).world(world).models(models).env(environment);
+    Ok(harness.install(Extension::new("coding").tools(coding()))?.open().await?)
 }
 
 /// The store's own directory in the root is created on the way; any other has to be there.
 fn create_directory(store: &Path) -> Result<(), Failure> {
-    let Some(directory) = store
-        .parent()
-        .filter(|directory| directory.ends_with(".everturn"))
-    else {
+    let Some(directory) = store.parent().filter(|directory| directory.ends_with(".everturn")) else {
         return Ok(());
     };
     let mut builder = std::fs::DirBuilder::new();
@@ -172,11 +145,7 @@ fn environment(agent: &Agent) -> everturn::Result<Env> {
 }
 
 fn demo() -> ModelRef {
-    ModelRef {
-        provider: "demo".into(),
-        model: "demo".into(),
-        endpoint: None,
-    }
+    ModelRef { provider: "demo".into(), model: "demo".into(), endpoint: None }
 }
 
 /// What a list shows of a session: the first line of its first question.
@@ -191,8 +160,8 @@ fn title(question: &str) -> Option<String> {
 /// Adds what to do to errors that a person meets when opening a session.
 fn explain(error: Error) -> Failure {
     let hint = match error.kind() {
-        everturn::ErrorKind::NotFound => "; `everturn sessions` lists those that are there",
-        everturn::ErrorKind::Owned { .. } => "; end that process, or wait for it",
+        ErrorKind::NotFound => "; `everturn sessions` lists those that are there",
+        ErrorKind::Owned { .. } => "; end that process, or wait for it",
         _ => "",
     };
     let mut failure = Failure::from(error);

@@ -40,9 +40,7 @@ fn main() -> ExitCode {
 fn log() {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_env("EVERTURN_LOG").unwrap_or_else(|_| EnvFilter::new("error"));
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_target(false);
+    let subscriber =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     subscriber.without_time().init();
 }

@@ -20,11 +20,7 @@ pub(crate) struct Screen {
 impl Screen {
     pub(crate) fn new() -> Self {
         let is_styled = io::stdout().is_terminal() && variable("NO_COLOR").is_none();
-        Self {
-            is_styled,
-            cleaner: Cleaner::default(),
-            is_in_line: false,
-        }
+        Self { is_styled, cleaner: Cleaner::default(), is_in_line: false }
     }
 
     /// Whether anyone watches.
@@ -39,7 +35,7 @@ impl Screen {
             EventKind::AttemptDiscarded { .. } => self.note("(that answer was cut off)"),
             EventKind::CallProposed { name, arguments, .. } => self.note(&call(name, arguments)),
             EventKind::CallEnded { outcome, text, .. } if *outcome != Outcome::Ok => {
-                self.note(&failed(outcome, text))
+                self.note(&failed(outcome, text));
             }
             EventKind::TurnEnded(record) => {
                 self.end_line();
@@ -69,11 +65,7 @@ impl Screen {
     pub(crate) fn note(&mut self, text: &str) {
         self.end_line();
         let text = clean::line(text);
-        let line = if self.is_styled {
-            format!("\x1b[2m{text}\x1b[0m\n")
-        } else {
-            format!("{text}\n")
-        };
+        let line = if self.is_styled { format!("\x1b[2m{text}\x1b[0m\n") } else { format!("{text}\n") };
         self.write(&line);
     }
 
@@ -87,11 +79,7 @@ impl Screen {
     pub(crate) fn heading(&mut self, text: &str) {
         self.end_line();
         let text = clean::line(text);
-        let line = if self.is_styled {
-            format!("\x1b[1m{text}\x1b[0m\n")
-        } else {
-            format!("{text}\n")
-        };
+        let line = if self.is_styled { format!("\x1b[1m{text}\x1b[0m\n") } else { format!("{text}\n") };
         self.write(&line);
     }
 
@@ -110,22 +98,12 @@ impl Screen {
 /// A call in one line.
 pub(crate) fn call(name: &str, arguments: &RawJson) -> String {
     let short: String = arguments.get().chars().take(100).collect();
-    let more = if short.len() < arguments.get().len() {
-        "…"
-    } else {
-        ""
-    };
+    let more = if short.len() < arguments.get().len() { "…" } else { "" };
     format!("· {name} {short}{more}")
 }
 
 fn failed(outcome: &Outcome, text: &str) -> String {
-    let first: String = text
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .take(160)
-        .collect();
+    let first: String = text.lines().next().unwrap_or_default().chars().take(160).collect();
     format!("  {}: {first}", outcome.word())
 }
 
@@ -138,16 +116,11 @@ pub(crate) fn cost(total: &Total) -> String {
         0 => String::new(),
         unknown => format!(" (what {unknown} of them cost is unknown)"),
     };
-    format!(
-        "{} request{plural}{unknown}, {input} tokens in, {output} out",
-        total.requests
-    )
+    format!("{} request{plural}{unknown}, {input} tokens in, {output} out", total.requests)
 }
 
 /// A moment as a person reads it, UTC.
 pub(crate) fn moment(time: Timestamp) -> String {
-    jiff::Timestamp::from_millisecond(time.0).map_or_else(
-        |_| time.to_string(),
-        |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string(),
-    )
+    jiff::Timestamp::from_millisecond(time.0)
+        .map_or_else(|_| time.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
 }

@@ -36,10 +36,7 @@ impl State {
         }
         self.event.notify(usize::MAX);
         let children = std::mem::take(&mut *self.children.lock().unwrap_or_else(PoisonError::into_inner));
-        children
-            .iter()
-            .filter_map(Weak::upgrade)
-            .for_each(|child| child.cancel());
+        children.iter().filter_map(Weak::upgrade).for_each(|child| child.cancel());
     }
 }
 
@@ -88,8 +85,6 @@ impl CancelToken {
 
 impl std::fmt::Debug for CancelToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CancelToken")
-            .field("cancelled", &self.is_cancelled())
-            .finish()
+        f.debug_struct("CancelToken").field("cancelled", &self.is_cancelled()).finish()
     }
 }

@@ -41,7 +41,7 @@ pub use check::{Breach, Checked, check};
 ///     entry: Entry::new("et.user").message(Message::user("hello")),
 /// };
 /// let context = Context::derive(&[entry]);
-/// assert_eq!(context.messages()[0].text(), "hello");
+/// assert_eq!(context.texts(), ["hello"]);
 /// assert_eq!(context.active().len(), 1);
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -73,18 +73,11 @@ impl Context {
     pub fn derive(entries: &[EntryRecord]) -> Self {
         let newest = entries.iter().rev().find(|entry| entry.head.is_some());
         let begin = newest.and_then(|entry| entry.head.map(|head| head.entry(entry.id)));
-        let range = entries
-            .iter()
-            .filter(|entry| begin.is_none_or(|begin| entry.id >= begin));
+        let range = entries.iter().filter(|entry| begin.is_none_or(|begin| entry.id >= begin));
         let edits = newest_edits(range.clone());
 
-        let mut context = Self {
-            head: newest.map(|entry| entry.id),
-            ..Self::default()
-        };
-        let active = newest
-            .into_iter()
-            .chain(range.filter(|entry| entry.head.is_none()));
+        let mut context = Self { head: newest.map(|entry| entry.id), ..Self::default() };
+        let active = newest.into_iter().chain(range.filter(|entry| entry.head.is_none()));
         for entry in active {
             let messages = match edits.get(&entry.id) {
                 Some(edit) => edit.map_or_else(Vec::new, <[_]>::to_vec),
@@ -109,10 +102,7 @@ impl Context {
         for message in &messages {
             self.assembly.push(message, entry.time);
         }
-        self.active.push(Active {
-            entry: entry.id,
-            messages,
-        });
+        self.active.push(Active { entry: entry.id, messages });
     }
 
     /// The entry that carries the newest head, if there is one.
@@ -135,25 +125,22 @@ impl Context {
         self.assembly.messages()
     }
 
+    /// What the messages say, one text for each: to look at, not to send.
+    pub fn texts(&self) -> Vec<String> {
+        self.messages().iter().map(|message| message.text()).collect()
+    }
+
     /// Proves that the messages are a legal request. What was proven before is not proven again.
     ///
     /// Errors: a [`Breach`] that names the entry.
     pub fn check(&mut self) -> Result<(), Breach> {
-        self.checked
-            .advance(self.assembly.messages(), self.assembly.settled())
-            .map_err(|breach| {
-                let message = self.messages().get(breach.index);
-                let carries = |active: &&Active| {
-                    active
-                        .messages
-                        .iter()
-                        .any(|own| message.is_some_and(|message| Arc::ptr_eq(own, message)))
-                };
-                Breach {
-                    entry: self.active.iter().find(carries).map(|active| active.entry),
-                    ..breach
-                }
-            })
+        self.checked.advance(self.assembly.messages(), self.assembly.settled()).map_err(|breach| {
+            let message = self.messages().get(breach.index);
+            let carries = |active: &&Active| {
+                active.messages.iter().any(|own| message.is_some_and(|message| Arc::ptr_eq(own, message)))
+            };
+            Breach { entry: self.active.iter().find(carries).map(|active| active.entry), ..breach }
+        })
     }
 }
 
@@ -161,8 +148,5 @@ impl Context {
 fn newest_edits<'a>(
     range: impl Iterator<Item = &'a EntryRecord>,
 ) -> HashMap<EntryId, Option<&'a [Arc<Message>]>> {
-    range
-        .flat_map(|entry| &entry.edits)
-        .map(|edit| (edit.target, edit.messages.as_deref()))
-        .collect()
+    range.flat_map(|entry| &entry.edits).map(|edit| (edit.target, edit.messages.as_deref())).collect()
 }

@@ -74,29 +74,14 @@ impl Ownership {
 impl Conversation {
     /// A conversation that inherits nothing.
     pub fn new(id: ConversationId, owner: Option<TaskId>, time: Timestamp) -> Self {
-        Self {
-            id,
-            parent: None,
-            owner,
-            time,
-            lineage: Lineage::new(id),
-        }
+        Self { id, parent: None, owner, time, lineage: Lineage::new(id) }
     }
 
     /// A conversation that inherits this one's history up to and including the entry `at`.
     #[must_use]
     pub fn fork(&self, id: ConversationId, at: EntryId, owner: Option<TaskId>, time: Timestamp) -> Self {
-        let parent = Some(Parent {
-            conversation: self.id,
-            at,
-        });
-        Self {
-            id,
-            parent,
-            owner,
-            time,
-            lineage: self.lineage.fork(id, at),
-        }
+        let parent = Some(Parent { conversation: self.id, at });
+        Self { id, parent, owner, time, lineage: self.lineage.fork(id, at) }
     }
 }
 
@@ -139,38 +124,22 @@ impl Lineage {
     /// What a conversation without a parent sees.
     pub fn new(conversation: ConversationId) -> Self {
         // SQL integers are signed.
-        Self {
-            spans: vec![Span {
-                conversation,
-                until: EntryId(i64::MAX as u64),
-            }],
-        }
+        Self { spans: vec![Span { conversation, until: EntryId(i64::MAX as u64) }] }
     }
 
     /// What a fork at the entry `at` sees.
     #[must_use]
     pub fn fork(&self, conversation: ConversationId, at: EntryId) -> Self {
         let inherited = self.capped(at);
-        Self {
-            spans: Self::new(conversation)
-                .spans
-                .into_iter()
-                .chain(inherited.spans)
-                .collect(),
-        }
+        Self { spans: Self::new(conversation).spans.into_iter().chain(inherited.spans).collect() }
     }
 
     /// The same, up to and including the entry `at`.
     #[must_use]
     pub fn capped(&self, at: EntryId) -> Self {
-        let capped = self.spans.iter().map(|span| Span {
-            until: span.until.min(at),
-            ..*span
-        });
+        let capped = self.spans.iter().map(|span| Span { until: span.until.min(at), ..*span });
         // A conversation's own entries have greater ids than itself.
-        Self {
-            spans: capped.filter(|span| span.until.0 > span.conversation.0).collect(),
-        }
+        Self { spans: capped.filter(|span| span.until.0 > span.conversation.0).collect() }
     }
 
     /// The spans, newest first.
@@ -180,8 +149,6 @@ impl Lineage {
 
     /// Whether an entry of a conversation is visible.
     pub fn sees(&self, conversation: ConversationId, entry: EntryId) -> bool {
-        self.spans
-            .iter()
-            .any(|span| span.conversation == conversation && entry <= span.until)
+        self.spans.iter().any(|span| span.conversation == conversation && entry <= span.until)
     }
 }

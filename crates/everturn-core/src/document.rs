@@ -177,10 +177,8 @@ pub fn decode<T: Document>(value: Value, version: u32) -> Result<T> {
     };
     serde_path_to_error::deserialize(value).map_err(|fault| {
         let (path, fault) = (fault.path().to_string(), fault.into_inner());
-        Error::invalid(format!(
-            "read document {kind}, version {version}, at {path}: {fault}"
-        ))
-        .caused_by(fault)
+        Error::invalid(format!("read document {kind}, version {version}, at {path}: {fault}"))
+            .caused_by(fault)
     })
 }
 
@@ -205,20 +203,14 @@ pub fn decode<T: Document>(value: Value, version: u32) -> Result<T> {
 pub fn encode<T: Document>(document: &T, weight_max: usize) -> Result<Value> {
     let kind = T::KIND;
     check::check(document).map_err(|fault| {
-        let told = if fault.is_limit {
-            Error::too_large
-        } else {
-            Error::invalid
-        };
+        let told = if fault.is_limit { Error::too_large } else { Error::invalid };
         told(format!("write document {kind}: {fault}"))
     })?;
     let value = serde_json::to_value(document)
         .map_err(|fault| Error::invalid(format!("write document {kind}: {fault}")).caused_by(fault))?;
     // Raw JSON inside the type is a leaf to the check above.
     if !value::nests_within(&value, DEPTH_MAX) {
-        return Err(Error::too_large(format!(
-            "write document {kind}: more than {DEPTH_MAX} levels"
-        )));
+        return Err(Error::too_large(format!("write document {kind}: more than {DEPTH_MAX} levels")));
     }
     match weight(&value) {
         weight if weight > weight_max => Err(Error::too_large(format!(

@@ -97,18 +97,12 @@ pub struct Edit {
 impl Edit {
     /// The entry contributes nothing.
     pub fn omit(target: EntryId) -> Self {
-        Self {
-            target,
-            messages: None,
-        }
+        Self { target, messages: None }
     }
 
     /// The entry contributes these messages.
     pub fn replace(target: EntryId, messages: impl IntoIterator<Item = Message>) -> Self {
-        Self {
-            target,
-            messages: Some(messages.into_iter().map(Arc::new).collect()),
-        }
+        Self { target, messages: Some(messages.into_iter().map(Arc::new).collect()) }
     }
 }
 
@@ -132,13 +126,7 @@ pub trait EntryKind: Serialize + DeserializeOwned {
 impl Entry {
     /// An entry of a kind that says nothing yet.
     pub fn new(kind: impl Into<String>) -> Self {
-        Self {
-            kind: kind.into(),
-            messages: Vec::new(),
-            data: None,
-            head: None,
-            edits: Vec::new(),
-        }
+        Self { kind: kind.into(), messages: Vec::new(), data: None, head: None, edits: Vec::new() }
     }
 
     /// An entry whose kind and data are those of a type.
@@ -184,10 +172,9 @@ impl Entry {
     /// Errors: `Invalid` when data of this kind does not read as a `T`.
     pub fn read<T: EntryKind>(&self) -> Result<Option<T>> {
         match &self.data {
-            Some(data) if self.kind == T::KIND => data
-                .read()
-                .map(Some)
-                .map_err(|error| error.while_(format_args!("read entry {}", T::KIND))),
+            Some(data) if self.kind == T::KIND => {
+                data.read().map(Some).map_err(|error| error.while_(format_args!("read entry {}", T::KIND)))
+            }
             _ => Ok(None),
         }
     }
@@ -269,12 +256,8 @@ impl Entry {
     ///
     /// Errors: `Invalid` when a part has no JSON form.
     pub fn to_body(&self) -> Result<String> {
-        let body = BodyRef {
-            messages: &self.messages,
-            data: &self.data,
-            head: &self.head,
-            edits: &self.edits,
-        };
+        let body =
+            BodyRef { messages: &self.messages, data: &self.data, head: &self.head, edits: &self.edits };
         serde_json::to_string(&body)
             .map_err(|fault| Error::invalid(format!("write entry {}: {fault}", self.kind)).caused_by(fault))
     }
@@ -284,20 +267,9 @@ impl Entry {
     /// Errors: `Invalid` when the body is not one that [`to_body`](Self::to_body) wrote.
     pub fn from_body(kind: impl Into<String>, body: &str) -> Result<Self> {
         let kind = kind.into();
-        let Body {
-            messages,
-            data,
-            head,
-            edits,
-        } = serde_json::from_str(body)
+        let Body { messages, data, head, edits } = serde_json::from_str(body)
             .map_err(|fault| Error::invalid(format!("read entry {kind}: {fault}")).caused_by(fault))?;
-        Ok(Self {
-            kind,
-            messages,
-            data,
-            head,
-            edits,
-        })
+        Ok(Self { kind, messages, data, head, edits })
     }
 }
 

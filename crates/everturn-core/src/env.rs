@@ -125,9 +125,7 @@ pub struct Nowhere;
 
 impl Nowhere {
     fn refuse<T>(path: &str) -> Result<T> {
-        Err(Error::not_found(format!(
-            "reach {path:?}: this session has no directory"
-        )))
+        Err(Error::not_found(format!("reach {path:?}: this session has no directory")))
     }
 }
 

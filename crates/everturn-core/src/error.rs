@@ -90,11 +90,7 @@ macro_rules! constructors {
 impl Error {
     /// An error of `kind` with its message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            source: None,
-        }
+        Self { kind, message: message.into(), source: None }
     }
 
     constructors! {
@@ -154,8 +150,6 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source
-            .as_deref()
-            .map(|source| source as &(dyn std::error::Error + 'static))
+        self.source.as_deref().map(|source| source as &(dyn std::error::Error + 'static))
     }
 }

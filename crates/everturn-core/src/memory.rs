@@ -49,11 +49,7 @@ impl Memory {
     }
 
     fn read<T>(&self, id: SessionId, read: impl FnOnce(&Session) -> T) -> Result<T> {
-        self.tables()
-            .sessions
-            .get(&id)
-            .map(read)
-            .ok_or_else(|| unknown(id))
+        self.tables().sessions.get(&id).map(read).ok_or_else(|| unknown(id))
     }
 }
 
@@ -78,12 +74,7 @@ impl Tables {
 impl Storage for Memory {
     async fn create(&self, create: Create) -> Result<Created> {
         let mut tables = self.tables();
-        if let Some(id) = create
-            .new
-            .request
-            .as_ref()
-            .and_then(|request| tables.requests.get(request))
-        {
+        if let Some(id) = create.new.request.as_ref().and_then(|request| tables.requests.get(request)) {
             return Ok(Created::Existing(*id));
         }
         let id = create.first.session;
@@ -146,16 +137,12 @@ impl Storage for Memory {
     async fn sessions(&self, query: SessionQuery) -> Result<Vec<SessionRow>> {
         let tables = self.tables();
         let rows = tables.sessions.iter().rev();
-        let page = rows
-            .filter(|(id, _)| query.after.is_none_or(|after| **id < after))
-            .take(query.limit);
+        let page = rows.filter(|(id, _)| query.after.is_none_or(|after| **id < after)).take(query.limit);
         Ok(page.map(|(_, session)| session.row.clone()).collect())
     }
 
     async fn conversations(&self, session: SessionId) -> Result<Vec<Conversation>> {
-        self.read(session, |session| {
-            session.conversations.values().cloned().collect()
-        })
+        self.read(session, |session| session.conversations.values().cloned().collect())
     }
 
     async fn conversation(&self, session: SessionId, id: ConversationId) -> Result<Option<Conversation>> {

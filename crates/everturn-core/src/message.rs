@@ -33,9 +33,7 @@ pub enum Message {
 impl Message {
     /// A user message of one text.
     pub fn user(text: impl Into<String>) -> Self {
-        Self::User(User {
-            parts: vec![Part::Text(text.into())],
-        })
+        Self::User(User { parts: vec![Part::Text(text.into())] })
     }
 
     /// A system message of one text.
@@ -45,10 +43,7 @@ impl Message {
 
     /// An assistant message of one text that ended well.
     pub fn assistant(text: impl Into<String>) -> Self {
-        Self::Assistant(Assistant {
-            parts: vec![Part::Text(text.into())],
-            ..Assistant::default()
-        })
+        Self::Assistant(Assistant { parts: vec![Part::Text(text.into())], ..Assistant::default() })
     }
 
     /// Bytes of text in the message: what its JSON weighs at least.
@@ -80,13 +75,7 @@ impl Message {
 fn text_of(parts: &[Part]) -> String {
     parts
         .iter()
-        .filter_map(|part| {
-            if let Part::Text(text) = part {
-                Some(text.as_str())
-            } else {
-                None
-            }
-        })
+        .filter_map(|part| if let Part::Text(text) = part { Some(text.as_str()) } else { None })
         .collect()
 }
 
@@ -150,13 +139,7 @@ impl Assistant {
 
     /// The calls, in order.
     pub fn calls(&self) -> impl Iterator<Item = &Call> {
-        self.parts.iter().filter_map(|part| {
-            if let Part::Call(call) = part {
-                Some(call)
-            } else {
-                None
-            }
-        })
+        self.parts.iter().filter_map(|part| if let Part::Call(call) = part { Some(call) } else { None })
     }
 }
 

@@ -47,7 +47,7 @@ pub trait Model: Send + Sync + 'static {
 /// use everturn_core::{message::Message, model::Request};
 ///
 /// let request = Request::new("qwen", [Message::user("hello")]);
-/// assert_eq!(request.messages[0].text(), "hello");
+/// assert_eq!(request.texts(), ["hello"]);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -73,6 +73,11 @@ impl Request {
             messages: Arc::new(messages.into_iter().map(Arc::new).collect()),
             tools: Arc::from([]),
         }
+    }
+
+    /// What the messages say, one text for each: to look at, not to send.
+    pub fn texts(&self) -> Vec<String> {
+        self.messages.iter().map(|message| message.text()).collect()
     }
 }
 
@@ -150,6 +155,18 @@ pub enum Delta {
     End(Stop),
 }
 
+impl Delta {
+    /// Bytes of what it adds to the message.
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::Text(piece) | Self::Thinking(piece) | Self::CallArguments { piece, .. } => piece.len(),
+            Self::CallStart { name, .. } => name.len(),
+            Self::Opaque(item) => item.get().len(),
+            Self::Started { .. } | Self::CallEnd { .. } | Self::Usage(_) | Self::End(_) => 0,
+        }
+    }
+}
+
 /// A request that did not end well.
 ///
 /// ```
@@ -182,14 +199,7 @@ pub struct Fault {
 impl Fault {
     /// A fault of `class`, without anything the server said.
     pub fn new(class: FaultClass, message: impl Into<String>) -> Self {
-        Self {
-            class,
-            message: message.into(),
-            status: None,
-            retry: None,
-            wait_ms: None,
-            request: None,
-        }
+        Self { class, message: message.into(), status: None, retry: None, wait_ms: None, request: None }
     }
 
     /// Whether the same request may be sent again: what the server said, else what the class says.
@@ -306,11 +316,7 @@ impl FromStr for ModelRef {
                 "read model {text:?}: a model is named PROVIDER/MODEL or PROVIDER/MODEL@http://HOST/v1"
             )));
         }
-        Ok(Self {
-            provider: provider.into(),
-            model: model.into(),
-            endpoint,
-        })
+        Ok(Self { provider: provider.into(), model: model.into(), endpoint })
     }
 }
 

@@ -126,17 +126,9 @@ impl Policy {
 }
 
 fn allow(rule: String) -> Verdict {
-    Verdict {
-        effect: Effect::Allow,
-        layer: Layer::Code,
-        rule,
-    }
+    Verdict { effect: Effect::Allow, layer: Layer::Code, rule }
 }
 
 fn deny(rule: &str) -> Verdict {
-    Verdict {
-        effect: Effect::Deny,
-        layer: Layer::Code,
-        rule: rule.into(),
-    }
+    Verdict { effect: Effect::Deny, layer: Layer::Code, rule: rule.into() }
 }

@@ -26,6 +26,7 @@ pub struct Response {
     stop: Option<Stop>,
     response: Option<String>,
     model: Option<String>,
+    weight: usize,
 }
 
 /// A part that may still grow.
@@ -64,6 +65,7 @@ pub struct CallDraft {
 impl Response {
     /// Takes the next delta.
     pub fn push(&mut self, delta: Delta) {
+        self.weight += delta.weight();
         match delta {
             Delta::Started { response, model } => {
                 self.response = response.or(self.response.take());
@@ -78,13 +80,7 @@ impl Response {
                 _ => self.parts.push(Building::Thinking(piece)),
             },
             Delta::CallStart { call, provider, name } => {
-                let draft = CallDraft {
-                    call,
-                    provider,
-                    name,
-                    arguments: String::new(),
-                    whole: false,
-                };
+                let draft = CallDraft { call, provider, name, arguments: String::new(), whole: false };
                 self.parts.push(Building::Call(draft));
             }
             Delta::CallArguments { call, piece } => {
@@ -113,11 +109,7 @@ impl Response {
     /// All text for the reader so far.
     pub fn text(&self) -> String {
         let text = |part: &'_ Building| {
-            if let Building::Text(text) = part {
-                Some(text.clone())
-            } else {
-                None
-            }
+            if let Building::Text(text) = part { Some(text.clone()) } else { None }
         };
         self.parts.iter().filter_map(text).collect()
     }
@@ -125,24 +117,14 @@ impl Response {
     /// All readable thinking so far.
     pub fn thinking(&self) -> String {
         let text = |part: &'_ Building| {
-            if let Building::Thinking(text) = part {
-                Some(text.clone())
-            } else {
-                None
-            }
+            if let Building::Thinking(text) = part { Some(text.clone()) } else { None }
         };
         self.parts.iter().filter_map(text).collect()
     }
 
     /// The calls so far, whole or not, in order.
     pub fn calls(&self) -> impl Iterator<Item = &CallDraft> {
-        self.parts.iter().filter_map(|part| {
-            if let Building::Call(draft) = part {
-                Some(draft)
-            } else {
-                None
-            }
-        })
+        self.parts.iter().filter_map(|part| if let Building::Call(draft) = part { Some(draft) } else { None })
     }
 
     /// What the provider counted so far.
@@ -153,6 +135,11 @@ impl Response {
     /// Why the model stopped; none while it has not.
     pub fn stop(&self) -> Option<Stop> {
         self.stop
+    }
+
+    /// Bytes of what has come: what the message will weigh at least.
+    pub fn weight(&self) -> usize {
+        self.weight
     }
 
     /// Whether nothing to keep has come.
@@ -180,11 +167,7 @@ impl Response {
         });
         Assistant {
             parts: parts.collect(),
-            origin: Some(Origin {
-                provider: provider.into(),
-                model,
-                response: self.response,
-            }),
+            origin: Some(Origin { provider: provider.into(), model, response: self.response }),
             stop: self.stop,
             usage: self.usage,
             end,
@@ -194,19 +177,10 @@ impl Response {
 
 impl CallDraft {
     fn into_call(self, id: CallId) -> Call {
-        let text = if self.arguments.trim().is_empty() {
-            "{}"
-        } else {
-            self.arguments.trim()
-        };
+        let text = if self.arguments.trim().is_empty() { "{}" } else { self.arguments.trim() };
         // What is no JSON is kept as a JSON string: what is stored stays valid, and the tool can quote it.
         let arguments = RawJson::parse(text)
             .unwrap_or_else(|_| RawJson::of(&self.arguments).expect("a string has a JSON form"));
-        Call {
-            id,
-            provider: self.provider,
-            name: self.name,
-            arguments,
-        }
+        Call { id, provider: self.provider, name: self.name, arguments }
     }
 }

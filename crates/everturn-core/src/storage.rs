@@ -580,10 +580,7 @@ pub struct SessionQuery {
 
 impl Default for SessionQuery {
     fn default() -> Self {
-        Self {
-            after: None,
-            limit: 50,
-        }
+        Self { after: None, limit: 50 }
     }
 }
 

@@ -170,19 +170,13 @@ pub struct ToolError {
 impl ToolError {
     /// An error, in words for the model.
     pub fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            outcome: Outcome::Error,
-        }
+        Self { message: message.into(), outcome: Outcome::Error }
     }
 
     /// The same words, with another outcome than `error`.
     #[must_use]
     pub fn outcome(message: impl Into<String>, outcome: Outcome) -> Self {
-        Self {
-            message: message.into(),
-            outcome,
-        }
+        Self { message: message.into(), outcome }
     }
 
     /// The words and the outcome.
@@ -249,11 +243,7 @@ impl<T: Tool> Typed<T> {
 impl<T: Tool> Code for Typed<T> {
     fn acts(&self, arguments: &RawJson) -> Result<Vec<Act>, ToolError> {
         let acts = self.0.acts(&Self::read(arguments)?);
-        Ok(if acts.is_empty() {
-            vec![Act::Tool(T::NAME.into())]
-        } else {
-            acts
-        })
+        Ok(if acts.is_empty() { vec![Act::Tool(T::NAME.into())] } else { acts })
     }
 
     fn run<'a>(&'a self, cx: &'a CallContext, arguments: &'a RawJson) -> BoxFuture<'a, ToolResult> {
@@ -275,10 +265,7 @@ impl AnyTool {
             parameters: RawJson::of(&schema).expect("a schema is JSON"),
             replay: tool.replay(),
         };
-        Self {
-            spec: Arc::new(spec),
-            code: Arc::new(Typed(tool)),
-        }
+        Self { spec: Arc::new(spec), code: Arc::new(Typed(tool)) }
     }
 
     /// How it is offered to a model.

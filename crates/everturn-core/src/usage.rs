@@ -39,7 +39,7 @@ pub struct UsageRow {
     pub time: Timestamp,
 }
 
-/// Adds up rows of the ledger.
+/// Adds up rows of the ledger, or what requests are said to have cost.
 ///
 /// ```
 /// use everturn_core::{message::Usage, usage::Total};
@@ -48,6 +48,7 @@ pub struct UsageRow {
 /// total.add(Some(&Usage { input: Some(3), ..Usage::default() }));
 /// total.add(None);
 /// assert_eq!((total.requests, total.unknown, total.usage.input), (2, 1, Some(3)));
+/// assert_eq!([Some(total.usage), None].iter().collect::<Total>(), total);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Total {
@@ -79,6 +80,14 @@ impl<'a> FromIterator<&'a UsageRow> for Total {
     fn from_iter<I: IntoIterator<Item = &'a UsageRow>>(rows: I) -> Self {
         let mut total = Self::default();
         rows.into_iter().for_each(|row| total.add(row.usage.as_ref()));
+        total
+    }
+}
+
+impl<'a> FromIterator<&'a Option<Usage>> for Total {
+    fn from_iter<I: IntoIterator<Item = &'a Option<Usage>>>(reported: I) -> Self {
+        let mut total = Self::default();
+        reported.into_iter().for_each(|usage| total.add(usage.as_ref()));
         total
     }
 }

@@ -19,6 +19,7 @@ use everturn_core::{
     Error, Result,
     env::{Env, Nowhere},
     id::{ConversationId, SessionId},
+    model::ModelRef,
     policy::Policy,
     storage::{NewSession, SessionQuery, SessionRow, Store},
 };
@@ -78,11 +79,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            flush_ms: 25,
-            steps_max: 50,
-            grace_ms: 2_000,
-        }
+        Self { flush_ms: 25, steps_max: 50, grace_ms: 2_000 }
     }
 }
 
@@ -103,6 +100,20 @@ pub struct SessionSpec {
     pub labels: std::collections::BTreeMap<String, String>,
     /// What the root conversation runs with.
     pub agent: Agent,
+}
+
+impl SessionSpec {
+    /// A session whose root runs with a model, and else with what is usual.
+    ///
+    /// ```
+    /// use everturn_engine::{Agent, SessionSpec};
+    /// let spec = SessionSpec { title: Some("pears".into()), ..SessionSpec::model("demo".parse().unwrap()) };
+    /// assert_eq!(spec.agent, Agent { model: Some("demo".parse().unwrap()), ..Agent::default() });
+    /// ```
+    pub fn model(model: ModelRef) -> Self {
+        let agent = Agent { model: Some(model), ..Agent::default() };
+        Self { agent, ..Self::default() }
+    }
 }
 
 /// Puts a harness together.
@@ -144,21 +155,13 @@ impl Harness {
     /// Creates a session. What the spec says of the root lands in the creating commit.
     ///
     /// Promise: repeating `spec.request` opens the session that it created, and ignores the rest of the spec.
-    /// Errors: `Invalid` when the agent's directory cannot be used; what storage says.
+    /// Errors: `NotFound` when no provider of the agent's model is installed; `Invalid` when the agent's directory
+    /// cannot be used; what storage says.
     pub async fn create(&self, spec: SessionSpec) -> Result<LiveSession> {
         (self.0.env)(&spec.agent)?;
-        let SessionSpec {
-            request,
-            title,
-            labels,
-            agent,
-        } = spec;
-        let new = NewSession {
-            request,
-            title,
-            labels,
-            parent: None,
-        };
+        self.0.check_model(spec.agent.model.as_ref())?;
+        let SessionSpec { request, title, labels, agent } = spec;
+        let new = NewSession { request, title, labels, parent: None };
         let session = crate::Session::create_and(&self.0.opener, new, |stage| agent.stage(stage)).await?;
         Ok(LiveSession::new(session, self.0.clone()))
     }
@@ -195,12 +198,14 @@ impl Harness {
 }
 
 impl Shared {
+    /// A model that nobody can answer for is refused when it is chosen, not when it is asked.
+    pub(crate) fn check_model(&self, model: Option<&ModelRef>) -> Result<()> {
+        model.map_or(Ok(()), |model| self.models.resolve(model).map(drop))
+    }
+
     /// What is installed now; the snapshot stays as it is.
     pub(crate) fn registry(&self) -> Arc<Registry> {
-        self.registry
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -252,38 +257,19 @@ impl Builder {
     ///
     /// Errors: `Invalid` when the settings contradict themselves.
     pub async fn open(self) -> Result<Harness> {
-        let Self {
-            store,
-            world,
-            models,
-            registry,
-            policy,
-            env,
-            settings,
-        } = self;
+        let Self { store, world, models, registry, policy, env, settings } = self;
         if settings.steps_max == 0 {
-            return Err(Error::invalid(
-                "open a harness: steps_max is 0, a turn takes at least one step",
-            ));
+            return Err(Error::invalid("open a harness: steps_max is 0, a turn takes at least one step"));
         }
         let opener = Opener::new(store, world).await;
         let registry = RwLock::new(Arc::new(registry));
-        Ok(Harness(Arc::new(Shared {
-            opener,
-            models,
-            policy,
-            env,
-            settings,
-            registry,
-        })))
+        Ok(Harness(Arc::new(Shared { opener, models, policy, env, settings, registry })))
     }
 }
 
 impl std::fmt::Debug for Harness {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Harness")
-            .field("registry", &self.0.registry())
-            .finish_non_exhaustive()
+        f.debug_struct("Harness").field("registry", &self.0.registry()).finish_non_exhaustive()
     }
 }
 

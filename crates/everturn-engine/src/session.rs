@@ -26,6 +26,7 @@ use crate::World;
 use line::Line;
 use state::State;
 pub use stranger::SessionReader;
+pub(crate) use transaction::ENTRY_MAX;
 pub use transaction::Transaction;
 
 /// An open session: the right to commit to it, and a cheap handle. Cloning it shares it.
@@ -91,12 +92,7 @@ impl Opener {
 
     fn claim(&self, session: SessionId) -> Claim {
         let now = self.world.clock.now();
-        Claim {
-            session,
-            owner: self.owner,
-            now,
-            until: now + lease::TERM,
-        }
+        Claim { session, owner: self.owner, now, until: now + lease::TERM }
     }
 }
 
@@ -117,10 +113,7 @@ impl Session {
     ) -> Result<Self> {
         let claim = opener.claim(SessionId::new(opener.world.clock.now(), &*opener.world.entropy));
         let root = Conversation::new(ConversationId::ROOT, None, claim.now);
-        let mut staged = Stage {
-            minted: ConversationId::ROOT.0,
-            writes: vec![Write::Conversation(root)],
-        };
+        let mut staged = Stage { minted: ConversationId::ROOT.0, writes: vec![Write::Conversation(root)] };
         stage(&mut staged)?;
         let first = Batch {
             session: claim.session,
@@ -133,15 +126,7 @@ impl Session {
             due: Due::None,
             writes: staged.writes,
         };
-        match opener
-            .store
-            .create(Create {
-                new,
-                first,
-                until: claim.until,
-            })
-            .await?
-        {
+        match opener.store.create(Create { new, first, until: claim.until }).await? {
             Created::New(lease) => Self::start(opener, lease).await,
             Created::Existing(id) => Self::open(opener, id).await,
         }
@@ -157,30 +142,14 @@ impl Session {
 
     async fn start(opener: &Opener, lease: Lease) -> Result<Self> {
         let session = lease.session;
-        let tasks = opener
-            .store
-            .tasks(TaskQuery {
-                session,
-                live: true,
-                ids: None,
-                owner: None,
-            })
-            .await?;
-        let submissions = opener
-            .store
-            .submissions(SubmissionQuery {
-                session,
-                only: SubmissionFilter::Live,
-            })
-            .await?;
+        let tasks = opener.store.tasks(TaskQuery { session, live: true, ids: None, owner: None }).await?;
+        let submissions =
+            opener.store.submissions(SubmissionQuery { session, only: SubmissionFilter::Live }).await?;
         let inner = Arc::new(Inner {
             id: session,
             epoch: lease.epoch,
             opener: opener.clone(),
-            line: Arc::new(tokio::sync::Mutex::new(Line {
-                head: lease.head,
-                minted: lease.minted,
-            })),
+            line: Arc::new(tokio::sync::Mutex::new(Line { head: lease.head, minted: lease.minted })),
             state: std::sync::Mutex::new(State::new(tasks, submissions)),
             head: watch::Sender::new(lease.head),
         });
@@ -224,9 +193,7 @@ impl Session {
         let line = self.0.line.lock().await;
         self.0.shut(Error::closed("its owner closed it"));
         drop(line);
-        let Inner {
-            id, epoch, opener, ..
-        } = &*self.0;
+        let Inner { id, epoch, opener, .. } = &*self.0;
         opener.store.release(*id, opener.owner, *epoch).await
     }
 }
@@ -239,9 +206,7 @@ pub(crate) struct Stage {
 
 impl Inner {
     pub(crate) fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
@@ -274,9 +239,6 @@ impl Drop for Inner {
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session")
-            .field("id", &self.0.id)
-            .field("epoch", &self.0.epoch)
-            .finish()
+        f.debug_struct("Session").field("id", &self.0.id).field("epoch", &self.0.epoch).finish()
     }
 }

@@ -28,10 +28,7 @@ pub struct World {
 impl World {
     /// The machine's own clock and randomness.
     pub fn system() -> Self {
-        Self {
-            clock: Arc::new(SystemClock),
-            entropy: Arc::new(SystemEntropy),
-        }
+        Self { clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy) }
     }
 
     /// A new owner id, to open a store with.
@@ -57,19 +54,13 @@ impl std::fmt::Debug for World {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the clock that stands behind the port"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that stands behind the port")]
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the clock that stands behind the port"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that stands behind the port")]
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(duration))
     }

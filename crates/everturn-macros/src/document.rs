@@ -38,11 +38,7 @@ struct Choice {
 impl Words {
     fn of(input: &DeriveInput) -> Result<Self> {
         let mut found = Found::default();
-        for attribute in input
-            .attrs
-            .iter()
-            .filter(|attribute| attribute.path().is_ident("document"))
-        {
+        for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("document")) {
             attribute.parse_nested_meta(|meta| found.take(&meta))?;
         }
         let kind = found.kind.ok_or_else(|| {
@@ -71,14 +67,10 @@ impl Words {
         }
         let in_conversation = self.scope.word == "conversation";
         if self.history.word == "rewindable" && !in_conversation {
-            return self
-                .history
-                .refuse("history `rewindable` needs scope = \"conversation\"");
+            return self.history.refuse("history `rewindable` needs scope = \"conversation\"");
         }
         if self.fork.given.is_some() && !in_conversation {
-            return self
-                .fork
-                .refuse("only documents with scope = \"conversation\" are forked");
+            return self.fork.refuse("only documents with scope = \"conversation\" are forked");
         }
         if self.fork.word == "as_of" && self.history.word != "rewindable" {
             return self.fork.refuse("fork `as_of` needs history = \"rewindable\"");
@@ -87,9 +79,7 @@ impl Words {
     }
 
     fn implementation(&self, input: &DeriveInput) -> TokenStream {
-        let Self {
-            kind, version, home, ..
-        } = self;
+        let Self { kind, version, home, .. } = self;
         let name = &input.ident;
         let (history, fork) = (self.history.variant(), self.fork.variant());
         let scope = match self.scope.word {
@@ -123,10 +113,7 @@ impl Choice {
     /// The word that was given, or the first of those allowed.
     fn of(key: &str, given: Option<LitStr>, allowed: &[&'static str]) -> Result<Self> {
         let Some(text) = &given else {
-            return Ok(Self {
-                word: allowed[0],
-                given,
-            });
+            return Ok(Self { word: allowed[0], given });
         };
         let value = text.value();
         match allowed.iter().find(|word| **word == value) {
@@ -139,10 +126,7 @@ impl Choice {
     }
 
     fn refuse(&self, message: &str) -> Result<()> {
-        let span = self
-            .given
-            .as_ref()
-            .map_or_else(proc_macro2::Span::call_site, LitStr::span);
+        let span = self.given.as_ref().map_or_else(proc_macro2::Span::call_site, LitStr::span);
         Err(syn::Error::new(span, message))
     }
 
@@ -196,10 +180,7 @@ impl Found {
 fn once<T>(meta: &ParseNestedMeta<'_>, place: &mut Option<T>, value: T) -> Result<()> {
     if place.replace(value).is_some() {
         let key = &meta.path;
-        return Err(syn::Error::new(
-            key.span(),
-            format!("`{}` is given twice", quote!(#key)),
-        ));
+        return Err(syn::Error::new(key.span(), format!("`{}` is given twice", quote!(#key))));
     }
     Ok(())
 }

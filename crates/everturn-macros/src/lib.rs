@@ -24,7 +24,5 @@ mod document;
 /// | `crate` | the path of the crate with the module `document` | `"::everturn"` |
 #[proc_macro_derive(Document, attributes(document))]
 pub fn derive_document(input: TokenStream) -> TokenStream {
-    document::derive(input.into())
-        .unwrap_or_else(syn::Error::into_compile_error)
-        .into()
+    document::derive(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }

@@ -48,18 +48,12 @@ impl Answer<'_> {
         let class = said.class(Some(self.status));
         let mut fault = Fault::new(class, format!("status {}: {}", self.status, said.message));
         fault.status = Some(self.status);
-        fault.request = self
-            .header("x-request-id")
-            .or(self.header("request-id"))
-            .map(str::to_owned);
+        fault.request = self.header("x-request-id").or(self.header("request-id")).map(str::to_owned);
         fault.retry = match self.header("x-should-retry") {
             Some("false") => Some(false),
             // No second try mends these, whatever a header says.
             Some("true")
-                if !matches!(
-                    class,
-                    FaultClass::Quota | FaultClass::TooLong | FaultClass::Binding
-                ) =>
+                if !matches!(class, FaultClass::Quota | FaultClass::TooLong | FaultClass::Binding) =>
             {
                 Some(true)
             }
@@ -72,17 +66,12 @@ impl Answer<'_> {
     }
 
     fn header(&self, name: &str) -> Option<&str> {
-        let found = self
-            .headers
-            .iter()
-            .find(|(header, _)| header.eq_ignore_ascii_case(name));
+        let found = self.headers.iter().find(|(header, _)| header.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.trim())
     }
 
     fn wait_ms(&self) -> Option<u64> {
-        let ms = self
-            .header("retry-after-ms")
-            .and_then(|text| milliseconds(text, 1.0));
+        let ms = self.header("retry-after-ms").and_then(|text| milliseconds(text, 1.0));
         ms.or_else(|| {
             let text = self.header("retry-after")?;
             milliseconds(text, 1000.0).or_else(|| self.until(text))
@@ -176,11 +165,7 @@ impl Said {
             page if page.starts_with('<') => "a web page, as a proxy sends it".to_owned(),
             text => shorten(text),
         };
-        Self {
-            message,
-            words: Vec::new(),
-            status: None,
-        }
+        Self { message, words: Vec::new(), status: None }
     }
 
     fn of_error(error: &Value) -> Self {
@@ -192,12 +177,7 @@ impl Said {
         let code = error.get("code");
         let words = [code, error.get("type"), error.pointer("/details/error_code")];
         Self {
-            words: words
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .collect(),
+            words: words.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect(),
             status: code.and_then(|code| match code {
                 Value::String(text) => text.parse().ok(),
                 code => code.as_u64().and_then(|code| u16::try_from(code).ok()),
@@ -208,26 +188,17 @@ impl Said {
 
     fn class(&self, status: Option<u16>) -> FaultClass {
         let by_word = |table: &[(&str, FaultClass)]| {
-            let row = table
-                .iter()
-                .find(|(word, _)| self.words.iter().any(|said| said == word));
+            let row = table.iter().find(|(word, _)| self.words.iter().any(|said| said == word));
             row.map(|(_, class)| *class)
         };
         let message = self.message.to_lowercase();
-        let by_phrase = || {
-            PHRASES
-                .iter()
-                .find(|(phrase, _)| message.contains(phrase))
-                .map(|(_, class)| *class)
-        };
+        let by_phrase =
+            || PHRASES.iter().find(|(phrase, _)| message.contains(phrase)).map(|(_, class)| *class);
         let by_stream_word = || status.is_none().then(|| by_word(STREAM_WORDS)).flatten();
         let status = status.or(self.status.filter(|status| *status >= 400));
         by_word(WORDS)
             .or_else(|| {
-                status
-                    .is_none_or(|status| matches!(status, 400 | 413 | 422))
-                    .then(by_phrase)
-                    .flatten()
+                status.is_none_or(|status| matches!(status, 400 | 413 | 422)).then(by_phrase).flatten()
             })
             .or_else(by_stream_word)
             .unwrap_or_else(|| class_of_status(status))
@@ -251,11 +222,7 @@ fn class_of_status(status: Option<u16>) -> FaultClass {
 /// The start of a text, on one line, without control characters.
 pub(crate) fn shorten(text: &str) -> String {
     const MOST: usize = 500;
-    let mut words: String = text
-        .chars()
-        .take(MOST)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let mut words: String = text.chars().take(MOST).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.chars().nth(MOST).is_some() {
         words.push('…');
     }

@@ -107,22 +107,15 @@ impl Chat {
     ///
     /// Errors: `Invalid` when the base URL is none, or the key cannot stand in a header.
     pub fn new(config: ChatConfig, clock: Arc<dyn Clock>) -> Result<Self> {
-        let http = HttpConfig {
-            idle: config.idle,
-            connect: config.connect,
-            system_proxy: config.system_proxy,
-        };
+        let http =
+            HttpConfig { idle: config.idle, connect: config.connect, system_proxy: config.system_proxy };
         let mut base = Endpoint::new(&config.base_url, config.key.as_ref())?;
         base.quirks = config.quirks.unwrap_or(base.quirks);
         Ok(Self {
             http: Http::new(&http, clock)?,
             base,
             limits: config.limits,
-            secrets: [&config.key, &config.endpoint_key]
-                .into_iter()
-                .flatten()
-                .cloned()
-                .collect(),
+            secrets: [&config.key, &config.endpoint_key].into_iter().flatten().cloned().collect(),
             endpoint_key: config.endpoint_key,
         })
     }
@@ -133,19 +126,11 @@ impl Chat {
             return Ok(self.base.clone());
         };
         let other = Endpoint::new(url, self.endpoint_key.as_ref())?;
-        Ok(if other.url == self.base.url {
-            self.base.clone()
-        } else {
-            other
-        })
+        Ok(if other.url == self.base.url { self.base.clone() } else { other })
     }
 
     fn place(&self, origin: String, model: &str) -> Place {
-        Place {
-            origin,
-            model: model.to_owned(),
-            secrets: self.secrets.clone(),
-        }
+        Place { origin, model: model.to_owned(), secrets: self.secrets.clone() }
     }
 }
 
@@ -170,13 +155,9 @@ impl Model for Chat {
         let (http, limits) = (self.http.clone(), self.limits);
         let answer = async move {
             match http.post(endpoint.url, endpoint.key, body).await {
-                Ok(body) => Reading {
-                    body: Some(body),
-                    decoder: Decoder::new(limits),
-                    place,
+                Ok(body) => {
+                    Reading { body: Some(body), decoder: Decoder::new(limits), place }.deltas().left_stream()
                 }
-                .deltas()
-                .left_stream(),
                 Err(fault) => stream::iter([Err(place.explain(fault))]).right_stream(),
             }
         };
@@ -233,11 +214,7 @@ impl Place {
     fn explain(&self, fault: Fault) -> Fault {
         let Self { origin, model, .. } = self;
         let mut message = format!("ask {origin} for {model}: {}{}", fault.message, advice(&fault));
-        for secret in self
-            .secrets
-            .iter()
-            .map(ExposeSecret::expose_secret)
-            .filter(|secret| !secret.is_empty())
+        for secret in self.secrets.iter().map(ExposeSecret::expose_secret).filter(|secret| !secret.is_empty())
         {
             // A server may quote the key that it does not like.
             message = message.replace(secret.trim(), "[key]");

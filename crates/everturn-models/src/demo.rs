@@ -130,10 +130,7 @@ pub fn decide(request: &Request) -> Reply {
 
 impl Reply {
     fn into_deltas(self, input: u64) -> Vec<Delta> {
-        let mut deltas = vec![Delta::Started {
-            response: None,
-            model: None,
-        }];
+        let mut deltas = vec![Delta::Started { response: None, model: None }];
         let (stop, output) = match self {
             Self::Text(text) => {
                 let words = text.split_inclusive(char::is_whitespace).map(str::to_owned);
@@ -146,11 +143,7 @@ impl Reply {
                 (Stop::Calls, output)
             }
         };
-        let usage = Usage {
-            input: Some(input),
-            output: Some(output),
-            ..Usage::default()
-        };
+        let usage = Usage { input: Some(input), output: Some(output), ..Usage::default() };
         deltas.extend([Delta::Usage(usage), Delta::End(stop)]);
         deltas
     }
@@ -158,26 +151,14 @@ impl Reply {
 
 impl Ask {
     fn into_deltas(self, call: u32) -> [Delta; 3] {
-        let start = Delta::CallStart {
-            call,
-            provider: None,
-            name: self.tool.into(),
-        };
+        let start = Delta::CallStart { call, provider: None, name: self.tool.into() };
         let piece = self.arguments.to_string();
-        [
-            start,
-            Delta::CallArguments { call, piece },
-            Delta::CallEnd { call },
-        ]
+        [start, Delta::CallArguments { call, piece }, Delta::CallEnd { call }]
     }
 }
 
 fn words_of(request: &Request) -> u64 {
-    request
-        .messages
-        .iter()
-        .map(|message| count(&Message::text(message)))
-        .sum()
+    request.messages.iter().map(|message| count(&Message::text(message))).sum()
 }
 
 fn count(text: &str) -> u64 {

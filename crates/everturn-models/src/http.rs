@@ -52,19 +52,11 @@ impl Http {
             // The turn decides about each attempt and has it on record.
             .retry(reqwest::retry::never())
             .connect_timeout(config.connect);
-        let client = if config.system_proxy {
-            client
-        } else {
-            client.no_proxy()
-        };
+        let client = if config.system_proxy { client } else { client.no_proxy() };
         let client = client.build().map_err(|fault| {
             Error::invalid(format!("set up the HTTP client: {}", cause(&fault))).caused_by(fault)
         })?;
-        Ok(Self {
-            client,
-            clock,
-            idle: config.idle,
-        })
+        Ok(Self { client, clock, idle: config.idle })
     }
 
     /// Sends a JSON body and waits for the answer to begin.
@@ -121,10 +113,9 @@ impl Body {
     pub(crate) async fn next(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, Fault> {
         match select(pin!(self.response.chunk()), self.clock.sleep(self.idle)).await {
             Either::Left((Ok(bytes), _)) => Ok(bytes),
-            Either::Left((Err(fault), _)) => Err(Fault::new(
-                FaultClass::Transient,
-                format!("the connection broke: {}", cause(&fault)),
-            )),
+            Either::Left((Err(fault), _)) => {
+                Err(Fault::new(FaultClass::Transient, format!("the connection broke: {}", cause(&fault))))
+            }
             Either::Right(_) => Err(silent(self.idle)),
         }
     }
@@ -144,13 +135,7 @@ impl Body {
     /// The media type without its parameters, in lower case.
     fn content_type(&self) -> Option<String> {
         let text = header(&self.response, CONTENT_TYPE.as_str())?;
-        Some(
-            text.split(';')
-                .next()
-                .unwrap_or_default()
-                .trim()
-                .to_ascii_lowercase(),
-        )
+        Some(text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
     }
 
     /// The fault that a redirect is.
@@ -163,10 +148,7 @@ impl Body {
             "status {status}: redirected to {to}, which is not followed, since the key is for this endpoint alone; \
              set the base URL to where the server is"
         );
-        Fault {
-            status: Some(status),
-            ..Fault::new(FaultClass::Invalid, message)
-        }
+        Fault { status: Some(status), ..Fault::new(FaultClass::Invalid, message) }
     }
 
     /// The fault that an answer which is no stream is.
@@ -200,12 +182,7 @@ impl Body {
     fn wrong_type(&self, body: &[u8]) -> Fault {
         let error = serde_json::from_slice::<serde_json::Value>(body)
             .ok()
-            .and_then(|value| {
-                value
-                    .get("error")
-                    .filter(|error| !error.is_null())
-                    .map(ToString::to_string)
-            });
+            .and_then(|value| value.get("error").filter(|error| !error.is_null()).map(ToString::to_string));
         let kind = self.content_type().unwrap_or_default();
         let mut fault = match error {
             Some(error) => crate::answer::stream_fault(&error),
@@ -228,29 +205,20 @@ fn header(response: &Response, name: &str) -> Option<String> {
 }
 
 fn silent(idle: Duration) -> Fault {
-    let message = format!(
-        "no byte came for {} s, so the connection was given up",
-        idle.as_secs_f64()
-    );
+    let message = format!("no byte came for {} s, so the connection was given up", idle.as_secs_f64());
     Fault::new(FaultClass::Transient, message)
 }
 
 fn not_sent(fault: &reqwest::Error) -> Fault {
     let cause = cause(fault);
     if fault.is_builder() {
-        Fault::new(
-            FaultClass::Bug,
-            format!("the request could not be built: {cause}"),
-        )
+        Fault::new(FaultClass::Bug, format!("the request could not be built: {cause}"))
     } else if fault.is_connect() {
         let message =
             format!("no connection: {cause}; check that the server runs and that the address is right");
         Fault::new(FaultClass::Transient, message)
     } else {
-        Fault::new(
-            FaultClass::Transient,
-            format!("the connection broke before an answer came: {cause}"),
-        )
+        Fault::new(FaultClass::Transient, format!("the connection broke before an answer came: {cause}"))
     }
 }
 
@@ -281,9 +249,7 @@ fn tls() -> Result<ClientConfig> {
     let mut config = match builder()?.with_platform_verifier() {
         Ok(config) => config.with_no_client_auth(),
         // A system without certificates can still speak to a server of its own over plain HTTP.
-        Err(_) => builder()?
-            .with_root_certificates(RootCertStore::empty())
-            .with_no_client_auth(),
+        Err(_) => builder()?.with_root_certificates(RootCertStore::empty()).with_no_client_auth(),
     };
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)

@@ -62,11 +62,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         const MIB: usize = 1024 * 1024;
-        Self {
-            line: 16 * MIB,
-            event: 16 * MIB,
-            body: 256 * MIB,
-        }
+        Self { line: 16 * MIB, event: 16 * MIB, body: 256 * MIB }
     }
 }
 
@@ -118,10 +114,7 @@ pub struct TooBig {
 impl fmt::Display for TooBig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, limit } = self;
-        write!(
-            f,
-            "read an event stream: a {what} is over the limit of {limit} bytes"
-        )
+        write!(f, "read an event stream: a {what} is over the limit of {limit} bytes")
     }
 }
 
@@ -182,11 +175,7 @@ impl Decoder {
             rest = &rest[end + 1..];
         }
         // Checked last: what is within the limit counts, however the bytes are cut.
-        limit(
-            "body",
-            self.seen + bytes.len().saturating_sub(room),
-            self.limits.body,
-        )
+        limit("body", self.seen + bytes.len().saturating_sub(room), self.limits.body)
     }
 
     /// Keeps the start of a line.
@@ -225,20 +214,12 @@ impl Decoder {
             None => (line, &line[line.len()..]),
         };
         self.event.set(field, value.strip_prefix(b" ").unwrap_or(value));
-        limit(
-            "event",
-            self.event.data.len().saturating_sub(1),
-            self.limits.event,
-        )
+        limit("event", self.event.data.len().saturating_sub(1), self.limits.event)
     }
 }
 
 fn limit(what: &'static str, found: usize, limit: usize) -> Result<(), TooBig> {
-    if found > limit {
-        Err(TooBig { what, limit })
-    } else {
-        Ok(())
-    }
+    if found > limit { Err(TooBig { what, limit }) } else { Ok(()) }
 }
 
 /// The event being read, and what stays from one event to the next.

@@ -45,12 +45,7 @@ pub struct Options {
 impl Options {
     /// The usual: a missing file is created, five seconds of patience, no limit but the disk's.
     pub fn new(owner: OwnerId) -> Self {
-        Self {
-            owner,
-            must_exist: false,
-            patience: Duration::from_secs(5),
-            bytes_max: None,
-        }
+        Self { owner, must_exist: false, patience: Duration::from_secs(5), bytes_max: None }
     }
 }
 
@@ -97,7 +92,5 @@ async fn sqlite(path: &str, options: Options) -> Result<Store> {
 
 #[cfg(not(feature = "sqlite"))]
 async fn sqlite(path: &str, _: Options) -> Result<Store> {
-    Err(Error::invalid(format!(
-        "open store {path}: this program was built without the feature \"sqlite\""
-    )))
+    Err(Error::invalid(format!("open store {path}: this program was built without the feature \"sqlite\"")))
 }

@@ -81,12 +81,7 @@ impl Sqlite {
         let writer = Writer::start(connection, &place, checkpointer.bell());
         let readers = Readers::start(&place);
         owners.sweep();
-        Ok(Self {
-            readers,
-            writer,
-            _checkpointer: checkpointer,
-            owners,
-        })
+        Ok(Self { readers, writer, _checkpointer: checkpointer, owners })
     }
 
     async fn read<T: Send + 'static>(
@@ -96,9 +91,7 @@ impl Sqlite {
         work: impl FnOnce(&Connection, i64) -> Outcome<T> + Send + 'static,
     ) -> Result<T> {
         let attempted = format!("read {noun} of session {session}");
-        self.readers
-            .read(attempted, move |db| work(db, session::known(db, session)?))
-            .await
+        self.readers.read(attempted, move |db| work(db, session::known(db, session)?)).await
     }
 }
 
@@ -111,9 +104,7 @@ impl Storage for Sqlite {
             durability: first.durability,
             proof: Some(Proof::of(first)),
         };
-        self.writer
-            .write(ticket, move |db| session::create(db, &create))
-            .await
+        self.writer.write(ticket, move |db| session::create(db, &create)).await
     }
 
     async fn claim(&self, claim: Claim) -> Result<Lease> {
@@ -124,9 +115,7 @@ impl Storage for Sqlite {
             proof: Some(Proof::owned_by(claim.owner)),
         };
         let owners = Arc::clone(&self.owners);
-        self.writer
-            .write(ticket, move |db| session::claim(db, &owners, &claim))
-            .await
+        self.writer.write(ticket, move |db| session::claim(db, &owners, &claim)).await
     }
 
     async fn renew(&self, claim: Claim, epoch: Epoch) -> Result<Lease> {
@@ -137,9 +126,7 @@ impl Storage for Sqlite {
             durability: Durability::Relaxed,
             proof: None,
         };
-        self.writer
-            .write(ticket, move |db| session::renew(db, &claim, epoch))
-            .await
+        self.writer.write(ticket, move |db| session::renew(db, &claim, epoch)).await
     }
 
     async fn release(&self, session: SessionId, owner: OwnerId, epoch: Epoch) -> Result<()> {
@@ -149,9 +136,7 @@ impl Storage for Sqlite {
             durability: Durability::Relaxed,
             proof: None,
         };
-        self.writer
-            .write(ticket, move |db| session::release(db, session, owner, epoch))
-            .await
+        self.writer.write(ticket, move |db| session::release(db, session, owner, epoch)).await
     }
 
     async fn commit(&self, batch: Batch) -> Result<Committed> {
@@ -162,9 +147,7 @@ impl Storage for Sqlite {
             durability: batch.durability,
             proof: Some(Proof::of(&batch)),
         };
-        self.writer
-            .write(ticket, move |db| commit::commit(db, &batch))
-            .await
+        self.writer.write(ticket, move |db| commit::commit(db, &batch)).await
     }
 
     async fn session(&self, id: SessionId) -> Result<Option<SessionRow>> {
@@ -174,9 +157,7 @@ impl Storage for Sqlite {
 
     async fn sessions(&self, query: SessionQuery) -> Result<Vec<SessionRow>> {
         let attempted = "list sessions".to_owned();
-        self.readers
-            .read(attempted, move |db| session::list(db, &query))
-            .await
+        self.readers.read(attempted, move |db| session::list(db, &query)).await
     }
 
     async fn conversations(&self, session: SessionId) -> Result<Vec<Conversation>> {
@@ -184,38 +165,23 @@ impl Storage for Sqlite {
     }
 
     async fn conversation(&self, session: SessionId, id: ConversationId) -> Result<Option<Conversation>> {
-        self.read("a conversation", session, move |db, sid| {
-            conversations::one(db, sid, id)
-        })
-        .await
+        self.read("a conversation", session, move |db, sid| conversations::one(db, sid, id)).await
     }
 
     async fn entries(&self, query: EntryQuery) -> Result<Vec<EntryRecord>> {
-        self.read("entries", query.session, move |db, sid| {
-            entries::read(db, sid, &query)
-        })
-        .await
+        self.read("entries", query.session, move |db, sid| entries::read(db, sid, &query)).await
     }
 
     async fn documents(&self, query: DocumentQuery) -> Result<Vec<DocumentState>> {
-        self.read("documents", query.session, move |db, sid| {
-            documents::read(db, sid, &query)
-        })
-        .await
+        self.read("documents", query.session, move |db, sid| documents::read(db, sid, &query)).await
     }
 
     async fn tasks(&self, query: TaskQuery) -> Result<Vec<TaskRecord>> {
-        self.read("tasks", query.session, move |db, sid| {
-            tasks::read(db, sid, &query)
-        })
-        .await
+        self.read("tasks", query.session, move |db, sid| tasks::read(db, sid, &query)).await
     }
 
     async fn submissions(&self, query: SubmissionQuery) -> Result<Vec<SubmissionRecord>> {
-        self.read("submissions", query.session, move |db, sid| {
-            submissions::read(db, sid, &query.only)
-        })
-        .await
+        self.read("submissions", query.session, move |db, sid| submissions::read(db, sid, &query.only)).await
     }
 
     async fn usage(&self, session: SessionId) -> Result<Vec<UsageRow>> {

@@ -67,56 +67,31 @@ enum Piece {
 impl Reply {
     /// An answer in one piece.
     pub fn text(text: impl Into<String>) -> Self {
-        Self {
-            pieces: vec![Piece::Delta(Delta::Text(text.into()))],
-            usage: None,
-            stop: Some(Stop::Answer),
-        }
+        Self { pieces: vec![Piece::Delta(Delta::Text(text.into()))], usage: None, stop: Some(Stop::Answer) }
     }
 
     /// An answer word by word; others run between the words.
     pub fn words(text: &str) -> Self {
-        let words = text
-            .split_inclusive(' ')
-            .map(|word| Piece::Delta(Delta::Text(word.into())));
+        let words = text.split_inclusive(' ').map(|word| Piece::Delta(Delta::Text(word.into())));
         let pieces = words.flat_map(|word| [word, Piece::Yield]).collect();
-        Self {
-            pieces,
-            usage: None,
-            stop: Some(Stop::Answer),
-        }
+        Self { pieces, usage: None, stop: Some(Stop::Answer) }
     }
 
     /// Calls of tools: name and arguments.
     pub fn calls<'a>(calls: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let pieces = calls.into_iter().zip(0..).flat_map(|((name, arguments), call)| {
             [
-                Delta::CallStart {
-                    call,
-                    provider: Some(format!("call_{call}")),
-                    name: name.into(),
-                },
-                Delta::CallArguments {
-                    call,
-                    piece: arguments.into(),
-                },
+                Delta::CallStart { call, provider: Some(format!("call_{call}")), name: name.into() },
+                Delta::CallArguments { call, piece: arguments.into() },
                 Delta::CallEnd { call },
             ]
         });
-        Self {
-            pieces: pieces.map(Piece::Delta).collect(),
-            usage: None,
-            stop: Some(Stop::Calls),
-        }
+        Self { pieces: pieces.map(Piece::Delta).collect(), usage: None, stop: Some(Stop::Calls) }
     }
 
     /// A request that fails at once.
     pub fn fault(class: FaultClass, message: &str) -> Self {
-        Self {
-            pieces: vec![Piece::Fault(Fault::new(class, message))],
-            usage: None,
-            stop: None,
-        }
+        Self { pieces: vec![Piece::Fault(Fault::new(class, message))], usage: None, stop: None }
     }
 
     /// The same reply behind a text.
@@ -166,11 +141,7 @@ impl Reply {
     /// The same reply, which reports what it cost.
     #[must_use]
     pub fn usage(mut self, input: u64, output: u64) -> Self {
-        self.usage = Some(Usage {
-            input: Some(input),
-            output: Some(output),
-            ..Usage::default()
-        });
+        self.usage = Some(Usage { input: Some(input), output: Some(output), ..Usage::default() });
         self
     }
 
@@ -212,30 +183,19 @@ impl Scripted {
     /// A model with a script.
     pub fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
         let replies = replies.into_iter().collect();
-        Self(Arc::new(Mutex::new(State {
-            replies,
-            requests: Some(Vec::new()),
-            ..State::default()
-        })))
+        Self(Arc::new(Mutex::new(State { replies, requests: Some(Vec::new()), ..State::default() })))
     }
 
     /// A model that answers what it is sent: its script goes on after a restart.
     pub fn answering(decide: impl Fn(&Request) -> Reply + Send + 'static) -> Self {
         let decide: Option<Decide> = Some(Box::new(decide));
-        Self(Arc::new(Mutex::new(State {
-            decide,
-            requests: Some(Vec::new()),
-            ..State::default()
-        })))
+        Self(Arc::new(Mutex::new(State { decide, requests: Some(Vec::new()), ..State::default() })))
     }
 
     /// A model that gives the same reply to every request and keeps none of them: for benches.
     pub fn always(reply: Reply) -> Self {
         let decide: Option<Decide> = Some(Box::new(move |_| reply.clone()));
-        Self(Arc::new(Mutex::new(State {
-            decide,
-            ..State::default()
-        })))
+        Self(Arc::new(Mutex::new(State { decide, ..State::default() })))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -261,11 +221,7 @@ impl Scripted {
         let mut state = self.state();
         state.count += 1;
         // A model that keeps no requests does not look at them either: a bench measures the harness.
-        let breach = state
-            .requests
-            .is_some()
-            .then(|| context::check(&request.messages).err())
-            .flatten();
+        let breach = state.requests.is_some().then(|| context::check(&request.messages).err()).flatten();
         let reply = match (breach, state.replies.pop_front()) {
             (Some(breach), _) => Reply::fault(FaultClass::Invalid, &breach.to_string()),
             (None, Some(reply)) => reply,

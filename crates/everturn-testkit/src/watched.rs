@@ -46,11 +46,7 @@ pub struct Watched {
 impl Watched {
     /// Tells of each commit: the moment, and its number from 1.
     pub fn new(store: Store, tell: impl Fn(Moment, u64) + Send + Sync + 'static) -> Self {
-        Self {
-            store,
-            tell: Box::new(tell),
-            count: AtomicU64::new(0),
-        }
+        Self { store, tell: Box::new(tell), count: AtomicU64::new(0) }
     }
 
     async fn told<T>(&self, commit: impl Future<Output = T>) -> T {

@@ -113,20 +113,12 @@ impl ExecutionEnv for Directory {
 
 /// Refuses text that is no path, before anything is opened.
 fn check(act: &str, path: &str) -> Result<()> {
-    let refused = |why: String| {
-        Err(Error::invalid(format!(
-            "{act} {:?}: {why}",
-            text::head(path, 200)
-        )))
-    };
+    let refused = |why: String| Err(Error::invalid(format!("{act} {:?}: {why}", text::head(path, 200))));
     if path.is_empty() {
         return refused("an empty path names nothing; the root is \".\"".into());
     }
     if path.len() > PATH_BYTES {
-        return refused(format!(
-            "the path has {} bytes, at most {PATH_BYTES} are taken",
-            path.len()
-        ));
+        return refused(format!("the path has {} bytes, at most {PATH_BYTES} are taken", path.len()));
     }
     if let Some(c) = path.chars().find(|c| text::is_refused(*c)) {
         return refused(format!("a path may not hold U+{:04X}", u32::from(c)));
@@ -172,8 +164,5 @@ fn page(mut directory: Dir, after: Option<&str>, limit: usize) -> Result<Vec<Dir
             names.pop_last();
         }
     }
-    Ok(names
-        .into_iter()
-        .map(|(name, kind)| DirectoryEntry { name, kind })
-        .collect())
+    Ok(names.into_iter().map(|(name, kind)| DirectoryEntry { name, kind }).collect())
 }

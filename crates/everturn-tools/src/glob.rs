@@ -74,10 +74,7 @@ impl Tool for Glob {
             }
         }
         if more > 0 {
-            output.note(format!(
-                "{}{more} more",
-                if more == COUNTED { "at least " } else { "" }
-            ));
+            output.note(format!("{}{more} more", if more == COUNTED { "at least " } else { "" }));
         } else if output.lines() == 0 {
             output.note("no file matches");
         }

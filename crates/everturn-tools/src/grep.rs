@@ -126,10 +126,8 @@ impl<'a> Search<'a> {
             .crlf(true)
             .build(&arguments.pattern)
             .map_err(|fault| ToolError::new(format!("read pattern {:?}: {fault}", arguments.pattern)))?;
-        let searcher = SearcherBuilder::new()
-            .line_terminator(LineTerminator::crlf())
-            .bom_sniffing(false)
-            .build();
+        let searcher =
+            SearcherBuilder::new().line_terminator(LineTerminator::crlf()).bom_sniffing(false).build();
         Ok(Self {
             cx,
             matcher,
@@ -147,11 +145,7 @@ impl<'a> Search<'a> {
         let mut held = Vec::new();
         while !self.is_full {
             check_cancel(self.cx)?;
-            let read = ReadFile {
-                path: path.into(),
-                offset,
-                limit: WINDOW,
-            };
+            let read = ReadFile { path: path.into(), offset, limit: WINDOW };
             let Ok(window) = self.cx.env.read(read).await else {
                 self.unreadable += 1;
                 break;
@@ -167,11 +161,7 @@ impl<'a> Search<'a> {
             offset += window.len() as u64;
             held.extend_from_slice(new);
             let is_last = window.len() < WINDOW;
-            let lines = if is_last || held.len() >= PIECE {
-                held.len()
-            } else {
-                whole_lines(&held)
-            };
+            let lines = if is_last || held.len() >= PIECE { held.len() } else { whole_lines(&held) };
             line += self.lines(path, &held[..lines], line, &mut hits)?;
             held.drain(..lines);
             if is_last {
@@ -202,8 +192,7 @@ impl<'a> Search<'a> {
 
     fn finish(mut self) -> everturn_core::tool::ToolOutput {
         if self.is_full {
-            self.output
-                .note("more hits follow: narrow the pattern, the glob or the path");
+            self.output.note("more hits follow: narrow the pattern, the glob or the path");
         } else if self.output.lines() == 0 {
             self.output.note("no line matches");
         }
@@ -220,10 +209,7 @@ impl<'a> Search<'a> {
 }
 
 fn whole_lines(bytes: &[u8]) -> usize {
-    bytes
-        .iter()
-        .rposition(|byte| *byte == b'\n')
-        .map_or(0, |at| at + 1)
+    bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
 }
 
 /// The part of a line that is shown: all of it, or what is around the match.

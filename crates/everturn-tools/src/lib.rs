@@ -36,21 +36,13 @@ pub use read::{Read, ReadArguments};
 /// assert_eq!(names, ["read", "list", "glob", "grep"]);
 /// ```
 pub fn coding() -> Vec<AnyTool> {
-    vec![
-        AnyTool::new(Read),
-        AnyTool::new(List),
-        AnyTool::new(Glob),
-        AnyTool::new(Grep),
-    ]
+    vec![AnyTool::new(Read), AnyTool::new(List), AnyTool::new(Glob), AnyTool::new(Grep)]
 }
 
 /// Ends a call that was told to stop; tools ask between pieces of work.
 fn check_cancel(cx: &CallContext) -> Result<(), ToolError> {
     if cx.cancel.is_cancelled() {
-        return Err(ToolError::outcome(
-            "stopped before it was done",
-            Outcome::Cancelled,
-        ));
+        return Err(ToolError::outcome("stopped before it was done", Outcome::Cancelled));
     }
     Ok(())
 }

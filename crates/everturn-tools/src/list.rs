@@ -66,11 +66,7 @@ impl Tool for List {
         let (mut names, mut after, mut is_full) = (0, None, false);
         loop {
             check_cancel(cx)?;
-            let list = ListDirectory {
-                path: path.clone(),
-                after,
-                limit: PAGE,
-            };
+            let list = ListDirectory { path: path.clone(), after, limit: PAGE };
             let page = match cx.env.list(list).await {
                 Ok(page) => page,
                 Err(error) => return Err(near::explain(cx, &path, error).await),

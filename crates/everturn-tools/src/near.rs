@@ -31,22 +31,14 @@ pub(crate) async fn explain(cx: &CallContext, path: &str, error: Error) -> ToolE
     if near.is_empty() {
         return error.into();
     }
-    let near: Vec<_> = near
-        .iter()
-        .map(|name| format!("{:?}", join(directory, name)))
-        .collect();
+    let near: Vec<_> = near.iter().map(|name| format!("{:?}", join(directory, name))).collect();
     ToolError::new(format!("{error}; near it: {}", near.join(", ")))
 }
 
 fn proposals(name: &str, names: impl Iterator<Item = String>) -> Vec<String> {
     let wanted = name.to_lowercase();
     let mut near: Vec<_> = names
-        .map(|name| {
-            (
-                strsim::normalized_damerau_levenshtein(&wanted, &name.to_lowercase()),
-                name,
-            )
-        })
+        .map(|name| (strsim::normalized_damerau_levenshtein(&wanted, &name.to_lowercase()), name))
         .filter(|(likeness, _)| *likeness >= ALIKE)
         .collect();
     near.sort_by(|(a, a_name), (b, b_name)| b.total_cmp(a).then_with(|| a_name.cmp(b_name)));

@@ -31,15 +31,10 @@ impl Pattern {
             pattern.push_str("**");
         }
         let parts: Vec<_> = pattern.split('/').collect();
-        let names = parts[..parts.len() - 1]
-            .iter()
-            .take_while(|part| !part.contains(is_wild));
+        let names = parts[..parts.len() - 1].iter().take_while(|part| !part.contains(is_wild));
         // A slash inside braces belongs to one of several paths, which may differ in depth.
         let is_any_depth = parts.iter().any(|part| part.contains("**")) || pattern.contains('{');
-        let hidden = parts
-            .iter()
-            .filter(|part| names_hidden(part))
-            .map(|part| compile(part));
+        let hidden = parts.iter().filter(|part| names_hidden(part)).map(|part| compile(part));
         Ok(Self {
             matcher: compile(&pattern)?,
             is_negated: false,
@@ -53,19 +48,10 @@ impl Pattern {
     pub(crate) fn filter(text: &str) -> Result<Self, ToolError> {
         let (is_negated, rest) = text.strip_prefix('!').map_or((false, text), |rest| (true, rest));
         let is_name = !rest.trim_end_matches('/').contains('/');
-        let mut pattern = Self::new(&if is_name {
-            format!("**/{rest}")
-        } else {
-            rest.to_owned()
-        })?;
+        let mut pattern = Self::new(&if is_name { format!("**/{rest}") } else { rest.to_owned() })?;
         if is_negated {
-            pattern = Self {
-                is_negated,
-                directories: Vec::new(),
-                depth_max: None,
-                hidden: Vec::new(),
-                ..pattern
-            };
+            pattern =
+                Self { is_negated, directories: Vec::new(), depth_max: None, hidden: Vec::new(), ..pattern };
         }
         Ok(pattern)
     }
@@ -78,10 +64,7 @@ impl Pattern {
     /// Whether there may be a match below a directory, by its path.
     pub(crate) fn enters(&self, path: &str) -> bool {
         let mut names = path.split('/');
-        self.directories
-            .iter()
-            .zip(names.by_ref())
-            .all(|(wanted, name)| wanted == name)
+        self.directories.iter().zip(names.by_ref()).all(|(wanted, name)| wanted == name)
             && self.depth_max.is_none_or(|depth| path.split('/').count() < depth)
     }
 
@@ -93,9 +76,7 @@ impl Pattern {
 
 fn compile(pattern: &str) -> Result<GlobMatcher, ToolError> {
     let glob = GlobBuilder::new(pattern).literal_separator(true).build();
-    Ok(glob
-        .map_err(|fault| ToolError::new(format!("read pattern: {fault}")))?
-        .compile_matcher())
+    Ok(glob.map_err(|fault| ToolError::new(format!("read pattern: {fault}")))?.compile_matcher())
 }
 
 fn is_wild(c: char) -> bool {

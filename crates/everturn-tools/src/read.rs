@@ -88,11 +88,7 @@ impl Tool for Read {
         let mut offset = 0;
         loop {
             check_cancel(cx)?;
-            let read = ReadFile {
-                path: path.clone(),
-                offset,
-                limit: CHUNK,
-            };
+            let read = ReadFile { path: path.clone(), offset, limit: CHUNK };
             let chunk = cx.env.read(read).await?;
             if offset == 0 && text::is_binary(&chunk) {
                 return Ok(format!("(a binary file of {} bytes, not shown)", stat.size).into());
@@ -125,10 +121,7 @@ impl Page {
     fn new(arguments: &ReadArguments) -> Self {
         Self {
             first: arguments.offset.unwrap_or(1).max(1),
-            limit: arguments
-                .limit
-                .map_or(limit::LINES, NonZeroUsize::get)
-                .min(limit::LINES),
+            limit: arguments.limit.map_or(limit::LINES, NonZeroUsize::get).min(limit::LINES),
             number: 1,
             line: Vec::new(),
             line_bytes: 0,
@@ -186,11 +179,7 @@ impl Page {
 
     fn numbered(&self) -> String {
         let line = text::line(&self.line);
-        let line = if self.number == 1 {
-            line.trim_start_matches('\u{feff}')
-        } else {
-            &line
-        };
+        let line = if self.number == 1 { line.trim_start_matches('\u{feff}') } else { &line };
         let head = text::head(line, LINE);
         let more = if head.len() == line.len() {
             String::new()
@@ -215,8 +204,7 @@ impl Page {
             )));
         }
         if self.is_full {
-            self.output
-                .note(format!("more lines follow: read on with offset {}", self.number));
+            self.output.note(format!("more lines follow: read on with offset {}", self.number));
         }
         if self.crlf > 0 {
             let which = if self.lf == 0 { "the" } else { "some" };

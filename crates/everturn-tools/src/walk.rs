@@ -85,10 +85,7 @@ impl<'a> Walk<'a> {
             match entry.kind {
                 FileKind::Directory if self.pattern.enters(&inner) => self.descend(path, inner).await,
                 FileKind::File | FileKind::Link if self.pattern.is_match(&inner) => {
-                    return Ok(Some(Visited {
-                        path,
-                        kind: entry.kind,
-                    }));
+                    return Ok(Some(Visited { path, kind: entry.kind }));
                 }
                 _ => {}
             }
@@ -112,11 +109,7 @@ impl<'a> Walk<'a> {
         // With its slash a directory stands where the paths below it do.
         entries.sort_by(|a, b| key(a).cmp(key(b)));
         self.ignored.enter(&self.cx.env, &path, &entries).await;
-        self.levels.push(Level {
-            path,
-            inner,
-            entries: entries.into_iter(),
-        });
+        self.levels.push(Level { path, inner, entries: entries.into_iter() });
         Ok(())
     }
 
@@ -124,15 +117,7 @@ impl<'a> Walk<'a> {
         let mut entries = Vec::new();
         loop {
             let after = entries.last().map(|entry: &DirectoryEntry| entry.name.clone());
-            let page = self
-                .cx
-                .env
-                .list(ListDirectory {
-                    path: path.into(),
-                    after,
-                    limit: PAGE,
-                })
-                .await?;
+            let page = self.cx.env.list(ListDirectory { path: path.into(), after, limit: PAGE }).await?;
             let is_last = page.len() < PAGE;
             entries.extend(page);
             if is_last || self.cx.cancel.is_cancelled() {

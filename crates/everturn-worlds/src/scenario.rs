@@ -41,32 +41,20 @@ pub async fn live(store: Store, effects: &Path) -> Result<Outcome> {
     let session = session(store, effects).await?;
     // The second question waits while the first is answered.
     let first = session.root().submit(Input::text("first").request("r-1")).await?;
-    let second = session
-        .root()
-        .submit(Input::text("second").request("r-2"))
-        .await?;
+    let second = session.root().submit(Input::text("second").request("r-2")).await?;
     let mut answers = vec![answer(&first).await?, answer(&second).await?];
     if session.current().await?.id() == session.root().id() {
         let turn = first.turn().await?.expect("what was answered had a turn");
         session.branch_from(turn).await?;
     }
-    let third = session
-        .current()
-        .await?
-        .submit(Input::text("third").request("r-3"))
-        .await?;
+    let third = session.current().await?.submit(Input::text("third").request("r-3")).await?;
     answers.push(answer(&third).await?);
     let outcome = Outcome {
         answers,
         turns: (session.history().await?.len(), session.turns().await?.len()),
         open: session.open_submissions().len(),
         effects: std::fs::read_to_string(effects).map_or(0, |text| text.lines().count()),
-        cut: session
-            .usage()
-            .await?
-            .iter()
-            .filter(|row| row.usage.is_none())
-            .count() as u64,
+        cut: session.usage().await?.iter().filter(|row| row.usage.is_none()).count() as u64,
         is_sound: is_sound(&session).await?,
     };
     session.close().await?;
@@ -74,26 +62,11 @@ pub async fn live(store: Store, effects: &Path) -> Result<Outcome> {
 }
 
 async fn session(store: Store, effects: &Path) -> Result<LiveSession> {
-    let tools = Extension::new("test").tool(Look).tool(Note {
-        effects: effects.to_owned(),
-    });
+    let tools = Extension::new("test").tool(Look).tool(Note { effects: effects.to_owned() });
     let models = Models::new().provider("scripted", Scripted::answering(reply));
-    let harness = Harness::builder(store)
-        .models(models)
-        .install(tools)?
-        .open()
-        .await?;
-    let agent = Agent {
-        model: Some("scripted".parse()?),
-        ..Agent::default()
-    };
-    harness
-        .create(SessionSpec {
-            request: Some("the-session".into()),
-            agent,
-            ..SessionSpec::default()
-        })
-        .await
+    let harness = Harness::builder(store).models(models).install(tools)?.open().await?;
+    let agent = Agent { model: Some("scripted".parse()?), ..Agent::default() };
+    harness.create(SessionSpec { request: Some("the-session".into()), agent, ..SessionSpec::default() }).await
 }
 
 async fn answer(asked: &Submission) -> Result<(String, End)> {
@@ -104,16 +77,13 @@ async fn answer(asked: &Submission) -> Result<(String, End)> {
 /// What the model says: it looks at the question and at what came after it.
 fn reply(request: &Request) -> Reply {
     let messages = &request.messages;
-    let asked = messages
-        .iter()
-        .rposition(|message| matches!(&**message, Message::User(_)));
-    let (question, since) = asked.map_or((String::new(), 0), |at| {
-        (messages[at].text(), messages.len() - at - 1)
-    });
+    let asked = messages.iter().rposition(|message| matches!(&**message, Message::User(_)));
+    let (question, since) =
+        asked.map_or((String::new(), 0), |at| (messages[at].text(), messages.len() - at - 1));
     match (question.as_str(), since) {
-        ("first", 0) => Reply::calls([("look", "{}"), ("note", "{}"), ("look", "{}")])
-            .after_text("I look. ")
-            .usage(10, 5),
+        ("first", 0) => {
+            Reply::calls([("look", "{}"), ("note", "{}"), ("look", "{}")]).after_text("I look. ").usage(10, 5)
+        }
         ("first", _) => Reply::words("the first answer is one").usage(20, 5),
         ("second", _) => Reply::words("the second answer is two").usage(30, 5),
         (_, 0) => Reply::calls([("look", "{}")]).usage(40, 5),
@@ -127,9 +97,7 @@ async fn is_sound(session: &LiveSession) -> Result<bool> {
     for conversation in [session.root().id(), current] {
         let mut entries = session.entries(conversation, None, usize::MAX).await?;
         entries.reverse();
-        let grows = entries
-            .windows(2)
-            .all(|pair| pair[0].id < pair[1].id && pair[0].seq <= pair[1].seq);
+        let grows = entries.windows(2).all(|pair| pair[0].id < pair[1].id && pair[0].seq <= pair[1].seq);
         let within = entries.iter().all(|entry| entry.seq <= session.head());
         if !grows || !within || session.context(conversation, None).await?.check().is_err() {
             return Ok(false);

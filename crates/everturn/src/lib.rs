@@ -13,14 +13,13 @@
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> everturn::Result<()> {
-//! use everturn::{Agent, Harness, Input, Models, SessionSpec, SystemClock, World, models::Demo, store};
+//! use everturn::{Harness, Input, Models, SessionSpec, SystemClock, World, models::Demo, store};
 //! use std::{sync::Arc, time::Duration};
 //!
 //! let models = Models::new().provider("demo", Demo::new(Arc::new(SystemClock), Duration::ZERO));
 //! let store = store::open("memory:", store::Options::new(World::system().owner())).await?;
 //! let harness = Harness::builder(store).models(models).open().await?;
-//! let agent = Agent { model: Some("demo".parse()?), ..Agent::default() };
-//! let session = harness.create(SessionSpec { agent, ..SessionSpec::default() }).await?;
+//! let session = harness.create(SessionSpec::model("demo".parse()?)).await?;
 //! let asked = session.current().await?.submit(Input::text("hello")).await?;
 //! assert!(asked.answer().await?.is_answered());
 //! # Ok(()) }

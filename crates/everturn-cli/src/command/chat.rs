@@ -24,11 +24,7 @@ Ctrl-C ends a turn that runs.";
 pub(crate) async fn run(place: &Place, which: &Which) -> Result<Exit, Failure> {
     let host = Host::open(place, Missing::Create).await?;
     let is_new = which.session.is_none() && !which.r#continue;
-    let mut session = if is_new {
-        None
-    } else {
-        Some(host.session(which, "").await?)
-    };
+    let mut session = if is_new { None } else { Some(host.session(which, "").await?) };
     let mut form = Form::Screen(Box::new(Screen::new()));
     greet(&host, session.as_ref(), &mut form);
     // What was cut off goes on before anything new is asked.
@@ -64,10 +60,7 @@ pub(crate) async fn run(place: &Place, which: &Which) -> Result<Exit, Failure> {
     }
     if let Some(session) = session {
         session.close().await?;
-        note(
-            &mut form,
-            &format!("everturn chat --session {} goes on here", session.id()),
-        );
+        note(&mut form, &format!("everturn chat --session {} goes on here", session.id()));
     }
     Ok(Exit::Answered)
 }
@@ -76,22 +69,13 @@ pub(crate) async fn run(place: &Place, which: &Which) -> Result<Exit, Failure> {
 fn report(ended: Result<Exit, Failure>) -> Result<(), Failure> {
     match ended {
         Ok(_) => Ok(()),
-        Err(Failure {
-            exit: Exit::Failed | Exit::Cancelled,
-            ..
-        }) => Ok(()),
+        Err(Failure { exit: Exit::Failed | Exit::Cancelled, .. }) => Ok(()),
         Err(failure) => Err(failure),
     }
 }
 
 fn greet(host: &Host, session: Option<&LiveSession>, form: &mut Form) {
-    note(
-        form,
-        &format!(
-            "everturn in {}; /help says what else there is",
-            host.config.root.display()
-        ),
-    );
+    note(form, &format!("everturn in {}; /help says what else there is", host.config.root.display()));
     match session {
         Some(session) => note(form, &format!("session {}", session.id())),
         None if host.is_demo() => {
@@ -126,9 +110,7 @@ async fn read_line(
         }
         (line, editor)
     });
-    let (line, editor) = reading
-        .await
-        .map_err(|fault| Failure::usage(format!("read a line: {fault}")))?;
+    let (line, editor) = reading.await.map_err(|fault| Failure::usage(format!("read a line: {fault}")))?;
     match line {
         Ok(line) => Ok((Some(line), Some(editor))),
         // Ctrl-C on an empty prompt and Ctrl-D both leave.
@@ -148,30 +130,14 @@ async fn act(command: &str, session: Option<&LiveSession>, form: &mut Form) -> R
     match word {
         "model" => {
             let model = Some(rest.trim().parse()?);
-            session
-                .current()
-                .await?
-                .configure(AgentChange {
-                    model,
-                    thinking: None,
-                })
-                .await?;
+            session.current().await?.configure(AgentChange { model, thinking: None }).await?;
             note(form, &format!("{} answers from now on", rest.trim()));
         }
         "turns" => {
             for turn in session.turns().await? {
-                let parent = turn
-                    .parent
-                    .map_or(String::new(), |parent| format!(" after {parent}"));
+                let parent = turn.parent.map_or(String::new(), |parent| format!(" after {parent}"));
                 let total = cost(&turn.record.total);
-                note(
-                    form,
-                    &format!(
-                        "{}{parent}: {}, {total}",
-                        turn.record.turn,
-                        turn.record.outcome.word()
-                    ),
-                );
+                note(form, &format!("{}{parent}: {}, {total}", turn.record.turn, turn.record.outcome.word()));
             }
         }
         "branch" => {
@@ -183,9 +149,7 @@ async fn act(command: &str, session: Option<&LiveSession>, form: &mut Form) -> R
             note(form, &cost(&session.usage_of(current).await?));
         }
         _ => {
-            return Err(Failure::usage(format!(
-                "there is no /{word}; /help lists what there is"
-            )));
+            return Err(Failure::usage(format!("there is no /{word}; /help lists what there is")));
         }
     }
     Ok(())

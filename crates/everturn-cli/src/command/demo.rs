@@ -27,14 +27,8 @@ const FILES: [(&str, &str); 3] = [
         "src/orchard.rs",
         "/// Trees in the orchard.\npub fn trees() -> u32 {\n    120\n}\n\npub fn rows() -> u32 {\n    12\n}\n",
     ),
-    (
-        "src/harvest.rs",
-        "/// Pears of a good year.\npub fn pears() -> u32 {\n    48_600\n}\n",
-    ),
-    (
-        "src/lib.rs",
-        "mod harvest;\nmod orchard;\n\npub fn answer() -> u32 {\n    42\n}\n",
-    ),
+    ("src/harvest.rs", "/// Pears of a good year.\npub fn pears() -> u32 {\n    48_600\n}\n"),
+    ("src/lib.rs", "mod harvest;\nmod orchard;\n\npub fn answer() -> u32 {\n    42\n}\n"),
 ];
 
 /// What was promised, and whether it held.
@@ -63,11 +57,7 @@ pub(crate) async fn run() -> Result<Exit, Failure> {
         fs::create_dir_all(path.parent().unwrap_or(directory.path()))?;
         fs::write(path, text)?;
     }
-    let mut proof = Proof {
-        screen: Screen::new(),
-        held: 0,
-        broken: 0,
-    };
+    let mut proof = Proof { screen: Screen::new(), held: 0, broken: 0 };
     proof
         .screen
         .note("The demo model answers: no language model, but a few rules that really use the tools.");
@@ -85,11 +75,7 @@ pub(crate) async fn run() -> Result<Exit, Failure> {
     session.close().await?;
     let Proof { screen, held, broken } = &mut proof;
     screen.heading(&format!("{held} of {} promises held", *held + *broken));
-    Ok(if *broken == 0 {
-        Exit::Answered
-    } else {
-        Exit::Failed
-    })
+    Ok(if *broken == 0 { Exit::Answered } else { Exit::Failed })
 }
 
 /// One question: the answer streams, and the calls that it needs are committed around their effects.
@@ -100,15 +86,7 @@ async fn stream(session: &LiveSession, proof: &mut Proof) -> Result<(), Failure>
     let answer = asked.answer().await?;
     let calls = events
         .iter()
-        .filter(|event| {
-            matches!(
-                event,
-                EventKind::CallEnded {
-                    outcome: Outcome::Ok,
-                    ..
-                }
-            )
-        })
+        .filter(|event| matches!(event, EventKind::CallEnded { outcome: Outcome::Ok, .. }))
         .count();
     let pieces: Vec<&str> = events
         .iter()
@@ -117,19 +95,11 @@ async fn stream(session: &LiveSession, proof: &mut Proof) -> Result<(), Failure>
             _ => None,
         })
         .collect();
-    proof.show(
-        &format!("{calls} calls read the files before the answer"),
-        calls >= 2,
-    );
+    proof.show(&format!("{calls} calls read the files before the answer"), calls >= 2);
     proof.show("the answer names the function", answer.text.contains("pears"));
     let streamed = pieces.len() > 1 && pieces.concat() == answer.text;
-    proof.show(
-        &format!(
-            "it was committed in {} pieces, which joined are the answer",
-            pieces.len()
-        ),
-        streamed,
-    );
+    proof
+        .show(&format!("it was committed in {} pieces, which joined are the answer", pieces.len()), streamed);
     proof.show(
         &format!("the ledger has it: {}", cost(&answer.total)),
         answer.total.requests == u64::from(answer.steps),
@@ -147,20 +117,10 @@ async fn branch(session: &LiveSession, proof: &mut Proof) -> Result<(), Failure>
     let asked = session.current().await?.submit(Input::text(OTHER)).await?;
     watch(&asked, Some(&mut proof.screen)).await?;
     let answer = asked.answer().await?;
-    let path: Vec<_> = session
-        .history()
-        .await?
-        .iter()
-        .map(|turn| turn.record.turn)
-        .collect();
+    let path: Vec<_> = session.history().await?.iter().map(|turn| turn.record.turn).collect();
     proof.show(
         "the path is the first turn and the new one",
-        Some(path.as_slice())
-            == answer
-                .turn
-                .map(|new| [first, new])
-                .as_ref()
-                .map(<[_; 2]>::as_slice),
+        Some(path.as_slice()) == answer.turn.map(|new| [first, new]).as_ref().map(<[_; 2]>::as_slice),
     );
     let turns = session.turns().await?;
     let kept = turns.len() == 3 && turns.iter().all(|turn| turn.record.outcome == TurnEnd::Answered);
@@ -173,11 +133,7 @@ async fn kill(directory: &Path, proof: &mut Proof) -> Result<(), Failure> {
     proof.step("3. Another process asks, and is killed in mid-answer (kill -9)");
     let program = std::env::current_exe()?;
     let mut command = tokio::process::Command::new(program);
-    command
-        .args(["demo", "--child"])
-        .arg(directory)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
+    command.args(["demo", "--child"]).arg(directory).stdin(Stdio::null()).stdout(Stdio::null());
     let status = command.status().await?;
     proof.show(&format!("it ended by {status}"), status.signal() == Some(9));
     Ok(())
@@ -186,20 +142,8 @@ async fn kill(directory: &Path, proof: &mut Proof) -> Result<(), Failure> {
 /// The part that is killed.
 pub(crate) async fn child(directory: &Path) -> Result<Exit, Failure> {
     let host = host(directory, Missing::Refuse).await?;
-    let session = host
-        .session(
-            &Which {
-                r#continue: true,
-                ..Which::default()
-            },
-            "",
-        )
-        .await?;
-    let asked = session
-        .current()
-        .await?
-        .submit(Input::text(KILLED).request("the-killed-one"))
-        .await?;
+    let session = host.session(&Which { r#continue: true, ..Which::default() }, "").await?;
+    let asked = session.current().await?.submit(Input::text(KILLED).request("the-killed-one")).await?;
     let mut events = asked.events().await?;
     while let Some(event) = events.next().await {
         if let EventKind::Text { .. } = event?.kind {
@@ -218,44 +162,20 @@ async fn go_on(session: &LiveSession, proof: &mut Proof) -> Result<(), Failure> 
     let Some(asked) = open.first() else { return Ok(()) };
     let events = watch(asked, Some(&mut proof.screen)).await?;
     let answer = asked.answer().await?;
+    proof.show("it is answered", answer.end == End::Answered && answer.text.contains("120"));
+    let cut = events.iter().any(|event| matches!(event, EventKind::AttemptDiscarded { .. }));
+    proof.show("what the killed attempt had shown is kept, and marked as cut off", cut);
     proof.show(
-        "it is answered",
-        answer.end == End::Answered && answer.text.contains("120"),
-    );
-    let cut = events
-        .iter()
-        .any(|event| matches!(event, EventKind::AttemptDiscarded { .. }));
-    proof.show(
-        "what the killed attempt had shown is kept, and marked as cut off",
-        cut,
-    );
-    proof.show(
-        &format!(
-            "the attempt that was cut off is in the ledger: {}",
-            cost(&answer.total)
-        ),
+        &format!("the attempt that was cut off is in the ledger: {}", cost(&answer.total)),
         answer.total.unknown == 1,
     );
-    let again = session
-        .current()
-        .await?
-        .submit(Input::text(KILLED).request("the-killed-one"))
-        .await?;
-    proof.show(
-        "asking again with the same request id gives the same submission",
-        again.id() == asked.id(),
-    );
+    let again = session.current().await?.submit(Input::text(KILLED).request("the-killed-one")).await?;
+    proof.show("asking again with the same request id gives the same submission", again.id() == asked.id());
     Ok(())
 }
 
 async fn ask(session: &LiveSession, question: &str) -> Result<(), Failure> {
-    session
-        .current()
-        .await?
-        .submit(Input::text(question))
-        .await?
-        .answer()
-        .await?;
+    session.current().await?.submit(Input::text(question)).await?.answer().await?;
     Ok(())
 }
 
@@ -279,17 +199,9 @@ async fn host(directory: &Path, missing: Missing) -> Result<Host, Failure> {
     let config = Config {
         store: format!("sqlite:{}", root.join("store.db").display()),
         root,
-        model: Some(ModelRef {
-            provider: "demo".into(),
-            model: "demo".into(),
-            endpoint: None,
-        }),
+        model: Some(ModelRef { provider: "demo".into(), model: "demo".into(), endpoint: None }),
         thinking: Thinking::Default,
-        chat: Chat {
-            base_url: "http://127.0.0.1:1/v1".into(),
-            key: None,
-            endpoint_key: None,
-        },
+        chat: Chat { base_url: "http://127.0.0.1:1/v1".into(), key: None, endpoint_key: None },
     };
     let harness = host::harness(&config, missing).await?;
     Ok(Host { config, harness })

@@ -17,9 +17,7 @@ const STDIN_MAX: u64 = 512 << 10;
 pub(crate) async fn run(place: &Place, which: &Which, prompt: String, json: bool) -> Result<Exit, Failure> {
     let prompt = with_stdin(prompt)?;
     if prompt.trim().is_empty() {
-        return Err(Failure::usage(
-            "run: the prompt is empty; say what you want to know",
-        ));
+        return Err(Failure::usage("run: the prompt is empty; say what you want to know"));
     }
     let is_new = which.session.is_none() && !which.r#continue;
     let missing = if is_new { Missing::Create } else { Missing::Refuse };
@@ -48,9 +46,5 @@ fn with_stdin(prompt: String) -> Result<String, Failure> {
         return Err(Failure::usage(message));
     }
     let text = String::from_utf8_lossy(&bytes);
-    Ok(if text.trim().is_empty() {
-        prompt
-    } else {
-        format!("{prompt}\n\n{text}")
-    })
+    Ok(if text.trim().is_empty() { prompt } else { format!("{prompt}\n\n{text}") })
 }

@@ -22,20 +22,14 @@ pub(crate) async fn run(place: &Place, limit: usize, json: bool) -> Result<Exit,
     let mut screen = Screen::new();
     let (mut left, mut after) = (limit, None::<SessionId>);
     while left > 0 {
-        let page = host
-            .harness
-            .sessions(SessionQuery {
-                after,
-                limit: left.min(PAGE),
-            })
-            .await?;
+        let page = host.harness.sessions(SessionQuery { after, limit: left.min(PAGE) }).await?;
         let Some(last) = page.last() else { break };
         (after, left) = (Some(last.id), left - page.len());
         page.iter().for_each(|row| {
             if json {
-                line(&fields(row))
+                line(&fields(row));
             } else {
-                screen.text(&shown(row))
+                screen.text(&shown(row));
             }
         });
     }

@@ -25,17 +25,10 @@ pub(crate) async fn run(place: &Place, id: SessionId) -> Result<Exit, Failure> {
     let row = reader.row();
     screen.heading(row.new.title.as_deref().unwrap_or("(untitled)"));
     screen.note(&format!("session {id}, last used {} UTC", moment(row.used)));
-    let current = reader
-        .snapshot::<Current>(())
-        .await?
-        .unwrap_or_default()
-        .conversation;
+    let current = reader.snapshot::<Current>(()).await?.unwrap_or_default().conversation;
     if let Some(agent) = reader.snapshot::<Agent>(current).await? {
         let model = agent.model.map_or("no model".into(), |model| model.to_string());
-        screen.note(&format!(
-            "{model} in {}",
-            agent.directory.as_deref().unwrap_or("no directory")
-        ));
+        screen.note(&format!("{model} in {}", agent.directory.as_deref().unwrap_or("no directory")));
     }
     let lineage = reader.conversation(current).await?.lineage;
     let mut after = None;
@@ -52,9 +45,7 @@ pub(crate) async fn run(place: &Place, id: SessionId) -> Result<Exit, Failure> {
         page.iter().for_each(|entry| show(entry, &mut screen));
     }
     if reader.is_working().await? {
-        screen.note(&format!(
-            "a turn was cut off or runs elsewhere; `everturn resume {id}` goes on"
-        ));
+        screen.note(&format!("a turn was cut off or runs elsewhere; `everturn resume {id}` goes on"));
     }
     Ok(Exit::Answered)
 }
@@ -63,12 +54,7 @@ fn show(entry: &EntryRecord, screen: &mut Screen) {
     if entry.kind == kind::TURN
         && let Ok(Some(record)) = entry.read::<TurnRecord>()
     {
-        screen.note(&format!(
-            "turn {} {}: {}",
-            record.turn,
-            record.outcome.word(),
-            cost(&record.total)
-        ));
+        screen.note(&format!("turn {} {}: {}", record.turn, record.outcome.word(), cost(&record.total)));
     }
     for message in &entry.messages {
         match &**message {

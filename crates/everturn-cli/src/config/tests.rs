@@ -17,37 +17,21 @@ fn a_wrong_file_is_told_what_is_wrong() {
     for (text, answer) in [
         ("model = \"demo\"\nthinking = \"high\"", "ok"),
         ("modle = \"demo\"", "unknown key modle; did you mean model?"),
-        (
-            "[chat]\nbase = \"x\"",
-            "unknown key chat.base; did you mean chat.base_url?",
-        ),
+        ("[chat]\nbase = \"x\"", "unknown key chat.base; did you mean chat.base_url?"),
         ("model = 5", "model is a text in quotes, not a integer"),
-        (
-            "thinking = \"hard\"",
-            "thinking is default, off, low, medium or high, not \"hard\"",
-        ),
+        ("thinking = \"hard\"", "thinking is default, off, low, medium or high, not \"hard\""),
         ("chat = \"x\"", "chat is a table: write [chat] above its keys"),
     ] {
         assert_eq!(said(text, Owner::User), answer, "{text}");
     }
-    assert!(
-        said("model = ", Owner::User).contains("line 1"),
-        "a fault of the grammar names its place"
-    );
+    assert!(said("model = ", Owner::User).contains("line 1"), "a fault of the grammar names its place");
 }
 
 #[test]
 fn a_project_cannot_say_where_things_are_sent() {
-    for text in [
-        "store = \"a.db\"",
-        "[chat]\nbase_url = \"http://a\"",
-        "model = \"chat/x@http://a/v1\"",
-    ] {
+    for text in ["store = \"a.db\"", "[chat]\nbase_url = \"http://a\"", "model = \"chat/x@http://a/v1\""] {
         assert_eq!(said(text, Owner::User), "ok", "{text}");
-        assert!(
-            said(text, Owner::Project).contains("not in a project's"),
-            "{text}"
-        );
+        assert!(said(text, Owner::Project).contains("not in a project's"), "{text}");
     }
 }
 

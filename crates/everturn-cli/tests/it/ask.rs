@@ -22,20 +22,12 @@ fn a_question_about_files_is_answered_on_standard_output() {
 fn a_session_goes_on_and_is_shown() {
     let place = Place::new();
     place.run(&["run", QUESTION]).well();
-    let first = place
-        .run(&["run", "--continue", "what was my first question?"])
-        .well();
+    let first = place.run(&["run", "--continue", "what was my first question?"]).well();
     assert!(first.to_lowercase().contains("largest number"), "{first}");
     let id = place.newest();
     place.run(&["run", "--session", &id, "hello"]).well();
     let shown = place.run(&["show", &id]).well();
-    for part in [
-        QUESTION,
-        "what was my first question?",
-        "hello",
-        "· read",
-        "answered: ",
-    ] {
+    for part in [QUESTION, "what was my first question?", "hello", "· read", "answered: "] {
         assert!(shown.contains(part), "{part:?} is not in {shown}");
     }
     assert_eq!(place.run(&["sessions"]).well().lines().count(), 1);
@@ -45,40 +37,19 @@ fn a_session_goes_on_and_is_shown() {
 fn events_come_as_json_lines() {
     let place = Place::new();
     let out = place.run(&["run", "--json", QUESTION]).well();
-    let events: Vec<Value> = out
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    let kinds: Vec<&str> = events
-        .iter()
-        .map(|event| event["type"].as_str().unwrap())
-        .collect();
+    let events: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
     assert_eq!((kinds[0], *kinds.last().unwrap()), ("session", "answer"));
-    for kind in [
-        "turn_started",
-        "request_started",
-        "call_proposed",
-        "call_ended",
-        "text",
-        "usage",
-        "turn_ended",
-    ] {
+    for kind in
+        ["turn_started", "request_started", "call_proposed", "call_ended", "text", "usage", "turn_ended"]
+    {
         assert!(kinds.contains(&kind), "{kind} is not in {kinds:?}");
     }
     let steps = events.last().unwrap()["steps"].as_u64().unwrap();
-    let of_last = events
-        .iter()
-        .filter(|event| event["type"] == "text" && event["step"] == steps);
+    let of_last = events.iter().filter(|event| event["type"] == "text" && event["step"] == steps);
     let text: String = of_last.map(|event| event["delta"].as_str().unwrap()).collect();
-    assert_eq!(
-        text,
-        events.last().unwrap()["text"].as_str().unwrap(),
-        "joined deltas are the answer"
-    );
-    let seqs: Vec<u64> = events
-        .iter()
-        .filter_map(|event| event["cursor"]["seq"].as_u64())
-        .collect();
+    assert_eq!(text, events.last().unwrap()["text"].as_str().unwrap(), "joined deltas are the answer");
+    let seqs: Vec<u64> = events.iter().filter_map(|event| event["cursor"]["seq"].as_u64()).collect();
     assert!(seqs.is_sorted(), "cursors never go back: {seqs:?}");
 }
 
@@ -89,12 +60,7 @@ fn standard_input_is_put_behind_the_prompt() {
     let mut command = place.command(&["run", "hello"]);
     command.stdin(std::fs::File::open(place.path().join("input.txt")).unwrap());
     crate::place::ran(command).well();
-    assert!(
-        place
-            .run(&["show", &place.newest()])
-            .well()
-            .contains("the text of the input")
-    );
+    assert!(place.run(&["show", &place.newest()]).well().contains("the text of the input"));
 }
 
 #[test]
@@ -103,10 +69,7 @@ fn control_sequences_of_files_never_reach_the_terminal() {
     place.write("evil.txt", "before \u{1b}]0;title\u{7}\u{1b}[2J after\n");
     let answer = place.run(&["run", "show evil.txt"]).well();
     assert!(answer.contains("before") && answer.contains("after"), "{answer}");
-    assert!(
-        !answer.contains('\u{1b}') && !answer.contains('\u{7}'),
-        "{answer:?}"
-    );
+    assert!(!answer.contains('\u{1b}') && !answer.contains('\u{7}'), "{answer:?}");
 }
 
 #[test]
@@ -123,11 +86,7 @@ fn the_store_is_for_its_owner_only() {
     let place = Place::new();
     place.run(&["run", "hello"]).well();
     for (path, mode) in [(".everturn", 0o700), (".everturn/store.db", 0o600)] {
-        let found = std::fs::metadata(place.path().join(path))
-            .unwrap()
-            .permissions()
-            .mode()
-            & 0o777;
+        let found = std::fs::metadata(place.path().join(path)).unwrap().permissions().mode() & 0o777;
         assert_eq!(found, mode, "{path} has mode {found:o}");
     }
 }

@@ -38,9 +38,7 @@ impl Ran {
 
 impl Place {
     pub(crate) fn new() -> Self {
-        let place = Self {
-            directory: tempfile::tempdir().unwrap(),
-        };
+        let place = Self { directory: tempfile::tempdir().unwrap() };
         place.write("src/small.rs", "fn small() -> u32 {\n    7\n}\n");
         place.write("src/large.rs", "fn large() -> u32 {\n    7_000\n}\n");
         place
@@ -59,11 +57,7 @@ impl Place {
     /// The command, ready to run here.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_everturn"));
-        command
-            .args(arguments)
-            .current_dir(self.path())
-            .env_clear()
-            .env("HOME", self.path().join("home"));
+        command.args(arguments).current_dir(self.path()).env_clear().env("HOME", self.path().join("home"));
         command.stdin(Stdio::null());
         command
     }

@@ -74,10 +74,7 @@ impl Assembly {
             self.front = self.messages.iter().take_while(is_system).count();
         }
         self.begin = self.messages.len();
-        self.group = Group {
-            assistant: Some((message.clone(), time)),
-            ..Group::default()
-        };
+        self.group = Group { assistant: Some((message.clone(), time)), ..Group::default() };
         self.write_group();
     }
 
@@ -103,29 +100,18 @@ impl Assembly {
 impl Group {
     fn result_of(&self, call: &Call, time: Timestamp) -> Arc<Message> {
         let is_its = |message: &&Arc<Message>| call_of(message) == Some(&call.id);
-        self.results
-            .iter()
-            .find(is_its)
-            .cloned()
-            .unwrap_or_else(|| Arc::new(missing(call, time)))
+        self.results.iter().find(is_its).cloned().unwrap_or_else(|| Arc::new(missing(call, time)))
     }
 }
 
 fn call_of(message: &Message) -> Option<&CallId> {
-    if let Message::Result(result) = message {
-        Some(&result.call)
-    } else {
-        None
-    }
+    if let Message::Result(result) = message { Some(&result.call) } else { None }
 }
 
 fn missing(call: &Call, time: Timestamp) -> Message {
     Message::Result(CallResult {
         call: call.id.clone(),
-        text: format!(
-            "No result of {} was stored. It may or may not have run.",
-            call.name
-        ),
+        text: format!("No result of {} was stored. It may or may not have run.", call.name),
         outcome: Outcome::MissingResult,
         time: Some(time),
     })

@@ -80,11 +80,7 @@ impl Checked {
     /// Errors: the first [`Breach`].
     pub fn advance(&mut self, messages: &[Arc<Message>], settled: usize) -> Result<(), Breach> {
         let settled = settled.min(messages.len()).max(self.settled);
-        let mut open = Open {
-            seen: &mut self.calls,
-            added: Vec::new(),
-            due: Vec::new(),
-        };
+        let mut open = Open { seen: &mut self.calls, added: Vec::new(), due: Vec::new() };
         let proof = open.prove(messages, self.settled);
         let added = open.added;
         // What a later proof looks at again must not be there already.
@@ -111,11 +107,7 @@ struct Open<'a> {
 impl Open<'_> {
     fn prove(&mut self, messages: &[Arc<Message>], begin: usize) -> Result<(), Breach> {
         for (index, message) in messages.iter().enumerate().skip(begin) {
-            let breach = |what| Breach {
-                index,
-                entry: None,
-                what,
-            };
+            let breach = |what| Breach { index, entry: None, what };
             self.step(message, index).map_err(breach)?;
         }
         match self.due.first() {
@@ -160,9 +152,7 @@ impl Open<'_> {
                 Ok(())
             }
             Some(_) => Err(format!("is the result of call {call}, out of call order")),
-            None => Err(format!(
-                "is a result of call {call}, which nothing before it made"
-            )),
+            None => Err(format!("is a result of call {call}, which nothing before it made")),
         }
     }
 }

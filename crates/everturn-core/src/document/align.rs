@@ -30,9 +30,8 @@ pub(super) fn runs(before: &[Value], after: &[Value]) -> Vec<Run> {
         return runs;
     }
     for (b, a) in ordered(&anchors(before, after)) {
-        let (b_free, a_free) = runs
-            .last()
-            .map_or((0, 0), |run| (run.before + run.length, run.after + run.length));
+        let (b_free, a_free) =
+            runs.last().map_or((0, 0), |run| (run.before + run.length, run.after + run.length));
         // An anchor that an earlier run has grown over is done.
         if b < b_free || a < a_free {
             continue;
@@ -41,11 +40,7 @@ pub(super) fn runs(before: &[Value], after: &[Value]) -> Vec<Run> {
         if forth > 0 {
             let back = alike(before[b_free..b].iter().rev().zip(after[a_free..a].iter().rev()));
             let (before, after) = (b - back, a - back);
-            runs.push(Run {
-                before,
-                after,
-                length: back + forth,
-            });
+            runs.push(Run { before, after, length: back + forth });
         }
     }
     runs
@@ -72,16 +67,9 @@ fn anchors(before: &[Value], after: &[Value]) -> Vec<(usize, usize)> {
 
 /// Hash and place of each item whose hash no other item has, by hash.
 fn single(items: &[Value]) -> Vec<(u64, usize)> {
-    let mut all: Vec<(u64, usize)> = items
-        .iter()
-        .map(|item| hash(item, HASHED_LEVELS))
-        .zip(0..)
-        .collect();
+    let mut all: Vec<(u64, usize)> = items.iter().map(|item| hash(item, HASHED_LEVELS)).zip(0..).collect();
     all.sort_unstable();
-    all.chunk_by(|a, b| a.0 == b.0)
-        .filter(|same| same.len() == 1)
-        .map(|same| same[0])
-        .collect()
+    all.chunk_by(|a, b| a.0 == b.0).filter(|same| same.len() == 1).map(|same| same[0]).collect()
 }
 
 /// The longest part of the pairs whose first numbers grow; their second numbers grow already.
@@ -116,9 +104,7 @@ fn hash(value: &Value, depth: usize) -> u64 {
         },
         Value::String(text) => text.hash(&mut hasher),
         Value::Array(_) | Value::Object(_) if depth == 0 => {}
-        Value::Array(items) => items
-            .iter()
-            .for_each(|item| hash(item, depth - 1).hash(&mut hasher)),
+        Value::Array(items) => items.iter().for_each(|item| hash(item, depth - 1).hash(&mut hasher)),
         Value::Object(map) => {
             // A sum, so that the order of keys does not count.
             let sum = map.iter().fold(0u64, |sum, (key, value)| {

@@ -33,12 +33,9 @@ pub fn apply(value: &mut Value, operation: &Operation) -> Result<()> {
         Operation::Remove { path } => remove(value, path),
         Operation::Append { path, text } => string(value, path).map(|found| found.push_str(text)),
         Operation::Trim { path, characters } => trim(value, path, *characters),
-        Operation::Splice {
-            path,
-            at,
-            remove,
-            insert,
-        } => splice(value, path, *at..at.saturating_add(*remove), insert),
+        Operation::Splice { path, at, remove, insert } => {
+            splice(value, path, *at..at.saturating_add(*remove), insert)
+        }
         Operation::Replace { value: new } => {
             *value = new.clone();
             Ok(())
@@ -83,17 +80,11 @@ fn check_depth(operation: &Operation) -> Result<(), Fault> {
                 // The array itself is a level.
                 insert.is_empty()
                     || depth < DEPTH_MAX
-                        && insert
-                            .iter()
-                            .all(|item| nests_within(item, DEPTH_MAX - depth - 1))
+                        && insert.iter().all(|item| nests_within(item, DEPTH_MAX - depth - 1))
             }
             Operation::Remove { .. } | Operation::Append { .. } | Operation::Trim { .. } => true,
         };
-    if fits {
-        Ok(())
-    } else {
-        Err(format!("the document would nest deeper than {DEPTH_MAX} levels"))
-    }
+    if fits { Ok(()) } else { Err(format!("the document would nest deeper than {DEPTH_MAX} levels")) }
 }
 
 fn set(value: &mut Value, path: &Path, new: &Value) -> Result<(), Fault> {
@@ -127,10 +118,7 @@ fn trim(value: &mut Value, path: &Path, characters: usize) -> Result<(), Fault> 
     // The end of the text is a place to cut too.
     let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
     let Some(end) = ends.clone().nth(characters) else {
-        return Err(format!(
-            "cut {characters} characters from a string of {}",
-            ends.count() - 1
-        ));
+        return Err(format!("cut {characters} characters from a string of {}", ends.count() - 1));
     };
     text.drain(..end);
     Ok(())
@@ -142,12 +130,7 @@ fn splice(value: &mut Value, path: &Path, range: Range<usize>, insert: &[Value])
         found => return Err(format!("there is {}, not an array", kind(found))),
     };
     if range.end > items.len() {
-        return Err(format!(
-            "items {} to {} of an array of {}",
-            range.start,
-            range.end,
-            items.len()
-        ));
+        return Err(format!("items {} to {} of an array of {}", range.start, range.end, items.len()));
     }
     items.splice(range, insert.iter().cloned());
     Ok(())
@@ -178,9 +161,7 @@ fn step<'v>(value: &'v mut Value, part: &PathPart) -> Result<&'v mut Value, Faul
         }
         (Value::Array(items), PathPart::Index(index)) => {
             let length = items.len();
-            items
-                .get_mut(*index)
-                .ok_or_else(|| format!("there is no item {index} in an array of {length}"))
+            items.get_mut(*index).ok_or_else(|| format!("there is no item {index} in an array of {length}"))
         }
         (found, PathPart::Key(key)) => Err(format!("there is {}, without a key {key:?}", kind(found))),
         (found, PathPart::Index(index)) => Err(format!("there is {}, without an item {index}", kind(found))),

@@ -27,11 +27,7 @@ pub(super) struct Fault {
 
 impl Fault {
     fn new(what: String, is_limit: bool) -> Self {
-        Self {
-            what,
-            path: Vec::new(),
-            is_limit,
-        }
+        Self { what, path: Vec::new(), is_limit }
     }
 
     fn at(mut self, part: PathPart) -> Self {
@@ -70,32 +66,21 @@ struct Inside {
 
 impl Check {
     fn float(self, float: f64) -> Result<(), Fault> {
-        if float.is_finite() {
-            Ok(())
-        } else {
-            Err(Fault::new(format!("a number that is {float}"), false))
-        }
+        if float.is_finite() { Ok(()) } else { Err(Fault::new(format!("a number that is {float}"), false)) }
     }
 
     fn open(self) -> Result<Inside, Fault> {
         if self.depth == DEPTH_MAX {
             return Err(Fault::new(format!("more than {DEPTH_MAX} levels"), true));
         }
-        Ok(Inside {
-            check: Self {
-                depth: self.depth + 1,
-            },
-            items: 0,
-        })
+        Ok(Inside { check: Self { depth: self.depth + 1 }, items: 0 })
     }
 }
 
 impl Inside {
     fn item<T: ?Sized + Serialize>(&mut self, value: &T) -> Result<(), Fault> {
         self.items += 1;
-        value
-            .serialize(self.check)
-            .map_err(|fault| fault.at(PathPart::Index(self.items - 1)))
+        value.serialize(self.check).map_err(|fault| fault.at(PathPart::Index(self.items - 1)))
     }
 
     fn field<T: ?Sized + Serialize>(&self, name: &str, value: &T) -> Result<(), Fault> {
@@ -287,9 +272,7 @@ impl ser::SerializeMap for Inside {
         key: &K,
         value: &V,
     ) -> Result<(), Fault> {
-        value
-            .serialize(self.check)
-            .map_err(|fault| fault.at(key_part(key)))
+        value.serialize(self.check).map_err(|fault| fault.at(key_part(key)))
     }
 
     fn end(self) -> Result<(), Fault> {

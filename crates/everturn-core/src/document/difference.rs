@@ -131,12 +131,7 @@ impl<'v> Draft<'v> {
 
     /// Takes one splice in the place of what came since `mark`, where that is lighter.
     fn prefer_splice(&mut self, mark: Mark, at: usize, before: &[Value], after: &[Value]) {
-        let bare = Operation::Splice {
-            path: self.path(),
-            at,
-            remove: before.len(),
-            insert: Vec::new(),
-        };
+        let bare = Operation::Splice { path: self.path(), at, remove: before.len(), insert: Vec::new() };
         if self.is_heavier(mark, 1, bare.weight(), after) {
             self.rewind(mark);
             self.splice(at, before, after);
@@ -145,46 +140,27 @@ impl<'v> Draft<'v> {
 
     fn splice(&mut self, at: usize, before: &[Value], after: &[Value]) {
         let (path, insert) = (self.path(), after.to_vec());
-        self.push(Operation::Splice {
-            path,
-            at,
-            remove: before.len(),
-            insert,
-        });
+        self.push(Operation::Splice { path, at, remove: before.len(), insert });
     }
 
     fn string(&mut self, before: &str, after: &str) {
-        let kept = if after.starts_with(before) {
-            Some(before)
-        } else {
-            overlap(before, after)
-        };
+        let kept = if after.starts_with(before) { Some(before) } else { overlap(before, after) };
         let Some(kept) = kept else {
             return self.push(self.replacement(&after.into()));
         };
         if kept.len() < before.len() {
             let characters = before[..before.len() - kept.len()].chars().count();
-            self.push(Operation::Trim {
-                path: self.path(),
-                characters,
-            });
+            self.push(Operation::Trim { path: self.path(), characters });
         }
         if kept.len() < after.len() {
-            self.push(Operation::Append {
-                path: self.path(),
-                text: after[kept.len()..].into(),
-            });
+            self.push(Operation::Append { path: self.path(), text: after[kept.len()..].into() });
         }
     }
 
     /// The operation that gives the place where the draft stands a new value.
     fn replacement(&self, after: &Value) -> Operation {
         let (path, value) = (self.path(), after.clone());
-        if path.parts().is_empty() {
-            Operation::Replace { value }
-        } else {
-            Operation::Set { path, value }
-        }
+        if path.parts().is_empty() { Operation::Replace { value } } else { Operation::Set { path, value } }
     }
 
     /// Whether what came since `mark` weighs over `times` as much as `values` with what is `around` them.
@@ -213,10 +189,7 @@ impl<'v> Draft<'v> {
     }
 
     fn mark(&self) -> Mark {
-        Mark {
-            operations: self.operations.len(),
-            weight: self.weight,
-        }
+        Mark { operations: self.operations.len(), weight: self.weight }
     }
 
     fn rewind(&mut self, mark: Mark) {

@@ -39,20 +39,14 @@ fn translate(operation: &Operation, after: &Value, patch: &mut Vec<Value>) {
     match operation {
         Operation::Set { path: at, value } => {
             // On a key that is there, `add` replaces; in an array it would insert.
-            let verb = if matches!(at.parts().last(), Some(PathPart::Key(_))) {
-                "add"
-            } else {
-                "replace"
-            };
+            let verb = if matches!(at.parts().last(), Some(PathPart::Key(_))) { "add" } else { "replace" };
             patch.push(json!({"op": verb, "path": path, "value": value}));
         }
         Operation::Remove { .. } => patch.push(json!({"op": "remove", "path": path})),
         Operation::Append { .. } | Operation::Trim { .. } => {
             patch.push(json!({"op": "replace", "path": path, "value": found(after, operation.path())}));
         }
-        Operation::Splice {
-            at, remove, insert, ..
-        } => {
+        Operation::Splice { at, remove, insert, .. } => {
             let replaced = insert.len().min(*remove);
             for (index, value) in (*at..).zip(insert) {
                 let verb = if index < at + replaced { "replace" } else { "add" };

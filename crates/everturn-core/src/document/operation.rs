@@ -101,12 +101,7 @@ impl Operation {
             Self::Remove { path } => named("remove") + path.weight(),
             Self::Append { path, text } => named("append") + 3 + path.weight() + text_weight(text),
             Self::Trim { path, characters } => named("trim") + 3 + path.weight() + digits(*characters),
-            Self::Splice {
-                path,
-                at,
-                remove,
-                insert,
-            } => {
+            Self::Splice { path, at, remove, insert } => {
                 let items: usize = insert.iter().map(weight).sum::<usize>() + list_overhead(insert.len());
                 named("splice") + 5 + path.weight() + digits(*at) + digits(*remove) + items
             }
@@ -154,12 +149,9 @@ impl Serialize for Operation {
             Self::Remove { path } => named(serializer, 1, "remove", path),
             Self::Append { path, text } => named(serializer, 2, "append", &(path, text)),
             Self::Trim { path, characters } => named(serializer, 3, "trim", &(path, characters)),
-            Self::Splice {
-                path,
-                at,
-                remove,
-                insert,
-            } => named(serializer, 4, "splice", &(path, at, remove, insert)),
+            Self::Splice { path, at, remove, insert } => {
+                named(serializer, 4, "splice", &(path, at, remove, insert))
+            }
             Self::Replace { value } => named(serializer, 5, "replace", value),
         }
     }
@@ -172,12 +164,7 @@ impl<'de> Deserialize<'de> for Operation {
             Stored::Remove(path) => Self::Remove { path },
             Stored::Append(path, text) => Self::Append { path, text },
             Stored::Trim(path, characters) => Self::Trim { path, characters },
-            Stored::Splice(path, at, remove, insert) => Self::Splice {
-                path,
-                at,
-                remove,
-                insert,
-            },
+            Stored::Splice(path, at, remove, insert) => Self::Splice { path, at, remove, insert },
             Stored::Replace(value) => Self::Replace { value },
         })
     }

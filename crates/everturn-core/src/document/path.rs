@@ -99,11 +99,7 @@ pub(super) fn pointer(parts: &[PathPart]) -> String {
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            f.write_str("the root")
-        } else {
-            f.write_str(&self.pointer())
-        }
+        if self.0.is_empty() { f.write_str("the root") } else { f.write_str(&self.pointer()) }
     }
 }
 

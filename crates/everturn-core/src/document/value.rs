@@ -82,9 +82,7 @@ pub fn weight(value: &Value) -> usize {
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T> {
     let depth = nesting_of_text(text);
     if depth > DEPTH_MAX + ENVELOPE_MAX {
-        return Err(Error::invalid(format!(
-            "read JSON: it nests {depth} levels; the limit is {DEPTH_MAX}"
-        )));
+        return Err(Error::invalid(format!("read JSON: it nests {depth} levels; the limit is {DEPTH_MAX}")));
     }
     let mut deserializer = Deserializer::from_str(text);
     // The depth is known to be small.

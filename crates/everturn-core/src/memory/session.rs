@@ -97,10 +97,8 @@ impl Session {
         }
         if batch.seq != self.row.head.next() {
             let Seq(head) = self.row.head;
-            let message = format!(
-                "commit to session {} at seq {}: the session is at {head}",
-                self.row.id, batch.seq
-            );
+            let message =
+                format!("commit to session {} at seq {}: the session is at {head}", self.row.id, batch.seq);
             return Err(Error::conflict(message));
         }
         batch.writes.iter().try_for_each(|write| self.check(write))?;
@@ -133,8 +131,7 @@ impl Session {
     fn is_taken(&self, submission: &SubmissionRecord) -> bool {
         let request = submission.request.clone();
         let key = request.map(|request| (submission.conversation, request));
-        key.and_then(|key| self.requests.get(&key))
-            .is_some_and(|holder| *holder != submission.id)
+        key.and_then(|key| self.requests.get(&key)).is_some_and(|holder| *holder != submission.id)
     }
 
     fn write(&mut self, seq: Seq, write: Write) {
@@ -152,8 +149,7 @@ impl Session {
             Write::Submission(submission) => {
                 toggle(&mut self.live_submissions, submission.id, submission.is_live());
                 if let Some(request) = &submission.request {
-                    self.requests
-                        .insert((submission.conversation, request.clone()), submission.id);
+                    self.requests.insert((submission.conversation, request.clone()), submission.id);
                 }
                 self.submissions.insert(submission.id, submission);
             }
@@ -166,10 +162,7 @@ impl Session {
     fn write_document(&mut self, seq: Seq, DocumentWrite { record, revision }: DocumentWrite) {
         let document = self.documents.entry(record.id).or_insert_with(|| {
             self.scopes.entry(record.scope).or_default().push(record.id);
-            Document {
-                record,
-                revisions: Vec::new(),
-            }
+            Document { record, revisions: Vec::new() }
         });
         if document.record.history == History::Latest && !matches!(revision, Revision::Delta { .. }) {
             document.revisions.clear();
@@ -198,9 +191,7 @@ impl Session {
 
     fn span(&self, query: &EntryQuery, span: &Span) -> impl DoubleEndedIterator<Item = &EntryRecord> {
         let from = query.after.map_or(0, |after| after.0.saturating_add(1));
-        let until = query.before.map_or(span.until.0, |before| {
-            span.until.0.min(before.0.saturating_sub(1))
-        });
+        let until = query.before.map_or(span.until.0, |before| span.until.0.min(before.0.saturating_sub(1)));
         let low = Bound::Included((span.conversation, EntryId(from)));
         let high = Bound::Excluded((span.conversation, EntryId(until.saturating_add(1).max(from))));
         self.entries.range((low, high)).map(|(_, entry)| entry)
@@ -208,12 +199,8 @@ impl Session {
 
     pub(super) fn documents(&self, query: &DocumentQuery) -> Vec<DocumentState> {
         let ids = self.scopes.get(&query.scope).into_iter().flatten();
-        let wanted = |document: &&Document| {
-            query
-                .kind
-                .as_ref()
-                .is_none_or(|kind| *kind == document.record.kind)
-        };
+        let wanted =
+            |document: &&Document| query.kind.as_ref().is_none_or(|kind| *kind == document.record.kind);
         ids.filter_map(|id| self.documents.get(id))
             .filter(wanted)
             .filter_map(|document| document.at(query.at))
@@ -237,26 +224,17 @@ impl Session {
         let ids: Vec<SubmissionId> = match only {
             SubmissionFilter::Live => self.live_submissions.iter().copied().collect(),
             SubmissionFilter::Id(id) => vec![*id],
-            SubmissionFilter::Request(conversation, request) => self
-                .requests
-                .get(&(*conversation, request.clone()))
-                .copied()
-                .into_iter()
-                .collect(),
+            SubmissionFilter::Request(conversation, request) => {
+                self.requests.get(&(*conversation, request.clone())).copied().into_iter().collect()
+            }
         };
-        ids.iter()
-            .filter_map(|id| self.submissions.get(id))
-            .cloned()
-            .collect()
+        ids.iter().filter_map(|id| self.submissions.get(id)).cloned().collect()
     }
 }
 
 impl Document {
     fn at(&self, at: Option<Seq>) -> Option<DocumentState> {
-        let revisions = self
-            .revisions
-            .iter()
-            .take_while(|(seq, _)| at.is_none_or(|at| *seq <= at));
+        let revisions = self.revisions.iter().take_while(|(seq, _)| at.is_none_or(|at| *seq <= at));
         let mut state: Option<DocumentState> = None;
         for (seq, revision) in revisions {
             match revision {

@@ -34,11 +34,7 @@ impl Wake for Unpark {
 fn wait(token: &CancelToken) {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut waiting = pin!(token.cancelled());
-    while waiting
-        .as_mut()
-        .poll(&mut Context::from_waker(&waker))
-        .is_pending()
-    {
+    while waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
         thread::park();
     }
 }
@@ -101,11 +97,7 @@ fn a_waiter_is_woken_once_and_then_ready() {
     assert_eq!(waiting.as_mut().poll(&mut context), Poll::Ready(()));
 
     let mut late = pin!(call.cancelled());
-    assert_eq!(
-        late.as_mut().poll(&mut context),
-        Poll::Ready(()),
-        "it stays cancelled"
-    );
+    assert_eq!(late.as_mut().poll(&mut context), Poll::Ready(()), "it stays cancelled");
 }
 
 #[test]
@@ -116,20 +108,12 @@ fn a_waiter_that_went_away_takes_no_wake_from_the_others() {
     for counter in &counters {
         let waker = Waker::from(counter.clone());
         let mut waiter = Box::pin(token.cancelled());
-        assert!(
-            waiter
-                .as_mut()
-                .poll(&mut Context::from_waker(&waker))
-                .is_pending()
-        );
+        assert!(waiter.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         waiting.push(waiter);
     }
     drop(waiting.remove(1));
     token.cancel();
-    assert_eq!(
-        counters.map(|counter| counter.0.load(Ordering::SeqCst)),
-        [1, 0, 1]
-    );
+    assert_eq!(counters.map(|counter| counter.0.load(Ordering::SeqCst)), [1, 0, 1]);
 }
 
 #[test]

@@ -23,11 +23,7 @@ fn derive(entries: &[EntryRecord]) -> Context {
     let again = Context::derive(entries);
     assert_eq!(parts(&again), parts(&context), "deriving twice is the same");
     let tail = Context::derive(behind_the_head(entries));
-    assert_eq!(
-        parts(&tail),
-        parts(&context),
-        "what stands before the head's entry adds nothing"
-    );
+    assert_eq!(parts(&tail), parts(&context), "what stands before the head's entry adds nothing");
     pushing_is_deriving(entries);
     context
 }
@@ -50,22 +46,14 @@ fn pushing_is_deriving(entries: &[EntryRecord]) {
 }
 
 fn behind_the_head(entries: &[EntryRecord]) -> &[EntryRecord] {
-    let head = entries
-        .iter()
-        .rev()
-        .find_map(|entry| Some(entry.head?.entry(entry.id)));
-    let begin = head.map_or(0, |head| {
-        entries.iter().take_while(|entry| entry.id < head).count()
-    });
+    let head = entries.iter().rev().find_map(|entry| Some(entry.head?.entry(entry.id)));
+    let begin = head.map_or(0, |head| entries.iter().take_while(|entry| entry.id < head).count());
     &entries[begin..]
 }
 
 /// Says the rule again, in other words than the checker.
 fn each_call_has_its_result(messages: &[Arc<Message>]) {
-    let mut results = messages
-        .iter()
-        .filter(|message| matches!(***message, Message::Result(_)))
-        .count();
+    let mut results = messages.iter().filter(|message| matches!(***message, Message::Result(_))).count();
     for (index, message) in messages.iter().enumerate() {
         let Message::Assistant(assistant) = &**message else {
             continue;

@@ -17,32 +17,19 @@ fn check_difference(before: &Value, after: &Value) -> Vec<Operation> {
     );
 
     let folded = fold(before.clone(), &operations).unwrap();
-    assert!(
-        equal(&folded, after),
-        "{operations:?} lead to {folded}, not to {after}"
-    );
+    assert!(equal(&folded, after), "{operations:?} lead to {folded}, not to {after}");
 
     let text = serde_json::to_string(&operations).unwrap();
     let weight: usize = operations.iter().map(|operation| operation.weight() + 1).sum();
-    assert_eq!(
-        text.len(),
-        weight.max(1) + 1,
-        "the weight is the stored form's: {text}"
-    );
+    assert_eq!(text.len(), weight.max(1) + 1, "the weight is the stored form's: {text}");
     let stored: Vec<Operation> = read(&text).unwrap();
-    assert!(
-        equal(&fold(before.clone(), &stored).unwrap(), after),
-        "the stored form {text} does the same"
-    );
+    assert!(equal(&fold(before.clone(), &stored).unwrap(), after), "the stored form {text} does the same");
 
     let patch = Value::Array(to_json_patch(before, &operations).unwrap());
     let patch: json_patch::Patch = serde_json::from_value(patch).unwrap();
     let mut patched = before.clone();
     json_patch::patch(&mut patched, &patch).unwrap();
-    assert!(
-        equal(&patched, after),
-        "{patch} leads to {patched}, not to {after}"
-    );
+    assert!(equal(&patched, after), "{patch} leads to {patched}, not to {after}");
     operations
 }
 

@@ -60,15 +60,8 @@ fn a_session_id_reads_in_each_common_spelling_and_shows_in_one() {
 fn session_ids_sort_by_the_time_they_were_made() {
     let make = |millis, byte| SessionId::new(Timestamp(millis), &Fixed(byte));
     assert!(make(1_790_000_000_000, 0xff) < make(1_790_000_000_001, 0));
-    assert_eq!(
-        make(1_790_000_000_000, 0xff).to_string(),
-        "01a0c450-6c00-7fff-bfff-ffffffffffff"
-    );
-    assert_eq!(
-        make(-1, 0),
-        make(0, 0),
-        "a clock before the epoch is taken for the epoch"
-    );
+    assert_eq!(make(1_790_000_000_000, 0xff).to_string(), "01a0c450-6c00-7fff-bfff-ffffffffffff");
+    assert_eq!(make(-1, 0), make(0, 0), "a clock before the epoch is taken for the epoch");
 }
 
 #[test]
@@ -77,19 +70,10 @@ fn a_model_reference_reads_as_provider_model_and_endpoint() {
         ("demo", Some(("demo", "demo", None))),
         ("chat/qwen", Some(("chat", "qwen", None))),
         ("chat/org/qwen:7b", Some(("chat", "org/qwen:7b", None))),
-        (
-            "chat/qwen@http://127.0.0.1:8080/v1",
-            Some(("chat", "qwen", Some("http://127.0.0.1:8080/v1"))),
-        ),
-        (
-            "chat/qwen@https://host.example/v1",
-            Some(("chat", "qwen", Some("https://host.example/v1"))),
-        ),
+        ("chat/qwen@http://127.0.0.1:8080/v1", Some(("chat", "qwen", Some("http://127.0.0.1:8080/v1")))),
+        ("chat/qwen@https://host.example/v1", Some(("chat", "qwen", Some("https://host.example/v1")))),
         ("chat/qwen@2026-11", Some(("chat", "qwen@2026-11", None))),
-        (
-            "demo@http://127.0.0.1:1",
-            Some(("demo", "demo", Some("http://127.0.0.1:1"))),
-        ),
+        ("demo@http://127.0.0.1:1", Some(("demo", "demo", Some("http://127.0.0.1:1")))),
         ("", None),
         ("/", None),
         ("/qwen", None),

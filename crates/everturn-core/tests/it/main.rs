@@ -1,9 +1,6 @@
 //! Everything that the crate promises, tested at its edge.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "what a test's helpers find is for the test to fail on"
-)]
+#![allow(clippy::unwrap_used, reason = "what a test's helpers find is for the test to fail on")]
 
 mod cancel;
 mod context;

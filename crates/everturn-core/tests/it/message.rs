@@ -22,11 +22,7 @@ fn whole_answer() -> Message {
             Part::Text("I look.".into()),
             Part::Call(call),
         ],
-        origin: Some(Origin {
-            provider: "chat".into(),
-            model: "qwen".into(),
-            response: Some("r1".into()),
-        }),
+        origin: Some(Origin { provider: "chat".into(), model: "qwen".into(), response: Some("r1".into()) }),
         stop: Some(Stop::Calls),
         usage: Some(Usage {
             input: Some(31),
@@ -40,12 +36,7 @@ fn whole_answer() -> Message {
 }
 
 fn result(outcome: Outcome, time: Option<Timestamp>) -> Message {
-    Message::Result(CallResult {
-        call: CallId("c7".into()),
-        text: "3 files".into(),
-        outcome,
-        time,
-    })
+    Message::Result(CallResult { call: CallId("c7".into()), text: "3 files".into(), outcome, time })
 }
 
 #[test]
@@ -53,15 +44,10 @@ fn a_message_has_one_stored_form_and_comes_back_from_it() {
     for (message, stored) in [
         (Message::system("Be brief."), r#"{"system":{"text":"Be brief."}}"#),
         (
-            Message::User(User {
-                parts: vec![Part::Text("a".into()), Part::Text("\"é\n".into())],
-            }),
+            Message::User(User { parts: vec![Part::Text("a".into()), Part::Text("\"é\n".into())] }),
             r#"{"user":{"parts":[{"text":"a"},{"text":"\"é\n"}]}}"#,
         ),
-        (
-            Message::assistant("42"),
-            r#"{"assistant":{"parts":[{"text":"42"}]}}"#,
-        ),
+        (Message::assistant("42"), r#"{"assistant":{"parts":[{"text":"42"}]}}"#),
         (Message::Assistant(Assistant::default()), r#"{"assistant":{}}"#),
         (
             whole_answer(),
@@ -73,17 +59,9 @@ fn a_message_has_one_stored_form_and_comes_back_from_it() {
                 r#""usage":{"input":31,"output":9,"cached":0,"reasoning":4},"end":"aborted"}}"#,
             ),
         ),
+        (result(Outcome::Ok, None), r#"{"result":{"call":"c7","text":"3 files","outcome":"ok"}}"#),
         (
-            result(Outcome::Ok, None),
-            r#"{"result":{"call":"c7","text":"3 files","outcome":"ok"}}"#,
-        ),
-        (
-            result(
-                Outcome::Denied {
-                    rule: "deny exec(**)".into(),
-                },
-                None,
-            ),
+            result(Outcome::Denied { rule: "deny exec(**)".into() }, None),
             r#"{"result":{"call":"c7","text":"3 files","outcome":{"denied":{"rule":"deny exec(**)"}}}}"#,
         ),
         (
@@ -112,18 +90,8 @@ fn each_word_of_a_message_is_stored_as_it_is_shown() {
         assert_eq!(outcome.is_error(), outcome != Outcome::Ok);
     }
     let ends = [End::Complete, End::Aborted, End::Error, End::Deferred];
-    assert_eq!(
-        serde_json::to_string(&ends).unwrap(),
-        r#"["complete","aborted","error","deferred"]"#
-    );
-    let stops = [
-        Stop::Answer,
-        Stop::Calls,
-        Stop::Length,
-        Stop::Refused,
-        Stop::Filtered,
-        Stop::Paused,
-    ];
+    assert_eq!(serde_json::to_string(&ends).unwrap(), r#"["complete","aborted","error","deferred"]"#);
+    let stops = [Stop::Answer, Stop::Calls, Stop::Length, Stop::Refused, Stop::Filtered, Stop::Paused];
     assert_eq!(
         serde_json::to_string(&stops).unwrap(),
         r#"["answer","calls","length","refused","filtered","paused"]"#
@@ -135,15 +103,10 @@ fn an_entry_has_one_stored_body_and_comes_back_from_it() {
     let data = RawJson::parse(r#"{"b": 1, "a": 1e400}"#).unwrap();
     for (entry, body) in [
         (Entry::new("app.note"), "{}"),
-        (
-            Entry::new("app.note").data(&data).unwrap(),
-            r#"{"data":{"b": 1, "a": 1e400}}"#,
-        ),
+        (Entry::new("app.note").data(&data).unwrap(), r#"{"data":{"b": 1, "a": 1e400}}"#),
         (Entry::new("et.reset").head(Head::Itself), r#"{"head":"itself"}"#),
         (
-            Entry::new("et.compaction")
-                .message(Message::user("so far"))
-                .head(Head::Entry(EntryId(4))),
+            Entry::new("et.compaction").message(Message::user("so far")).head(Head::Entry(EntryId(4))),
             r#"{"messages":[{"user":{"parts":[{"text":"so far"}]}}],"head":{"entry":4}}"#,
         ),
         (
@@ -164,23 +127,11 @@ fn an_entry_has_one_stored_body_and_comes_back_from_it() {
 
 #[test]
 fn tokens_add_up_and_a_count_that_nobody_reported_stays_absent() {
-    let usage = |input, cached| Usage {
-        input,
-        cached,
-        ..Usage::default()
-    };
+    let usage = |input, cached| Usage { input, cached, ..Usage::default() };
     for (a, b, sum) in [
-        (
-            usage(Some(1), None),
-            usage(Some(2), Some(3)),
-            usage(Some(3), Some(3)),
-        ),
+        (usage(Some(1), None), usage(Some(2), Some(3)), usage(Some(3), Some(3))),
         (usage(None, None), usage(None, Some(0)), usage(None, Some(0))),
-        (
-            usage(Some(u64::MAX), None),
-            usage(Some(1), None),
-            usage(Some(u64::MAX), None),
-        ),
+        (usage(Some(u64::MAX), None), usage(Some(1), None), usage(Some(u64::MAX), None)),
     ] {
         assert_eq!(a.plus(&b), sum);
         assert_eq!(b.plus(&a), sum);

@@ -14,22 +14,10 @@ fn what_no_rule_allows_is_denied_and_the_rule_is_named() {
         (vec![tool("")], Effect::Deny, "no rule allows tool()"),
         (vec![], Effect::Deny, "no act declared"),
         (vec![read(), tool("count")], Effect::Allow, "allow read(**)"),
-        (
-            vec![read(), tool("exec"), tool("count")],
-            Effect::Deny,
-            "no rule allows tool(exec)",
-        ),
-        (
-            vec![tool("first"), tool("second")],
-            Effect::Deny,
-            "no rule allows tool(first)",
-        ),
+        (vec![read(), tool("exec"), tool("count")], Effect::Deny, "no rule allows tool(exec)"),
+        (vec![tool("first"), tool("second")], Effect::Deny, "no rule allows tool(first)"),
     ] {
-        let verdict = Verdict {
-            effect,
-            layer: Layer::Code,
-            rule: rule.into(),
-        };
+        let verdict = Verdict { effect, layer: Layer::Code, rule: rule.into() };
         assert_eq!(policy.verdict(&acts), verdict, "{acts:?}");
     }
 }

@@ -17,18 +17,11 @@ fn thinking(piece: &str) -> Delta {
 }
 
 fn start(call: u32) -> Delta {
-    Delta::CallStart {
-        call,
-        provider: Some(format!("p{call}")),
-        name: "read".into(),
-    }
+    Delta::CallStart { call, provider: Some(format!("p{call}")), name: "read".into() }
 }
 
 fn piece(call: u32, piece: &str) -> Delta {
-    Delta::CallArguments {
-        call,
-        piece: piece.into(),
-    }
+    Delta::CallArguments { call, piece: piece.into() }
 }
 
 fn end(call: u32) -> Delta {
@@ -36,12 +29,10 @@ fn end(call: u32) -> Delta {
 }
 
 fn response(deltas: impl IntoIterator<Item = Delta>) -> Response {
-    deltas
-        .into_iter()
-        .fold(Response::default(), |mut response, delta| {
-            response.push(delta);
-            response
-        })
+    deltas.into_iter().fold(Response::default(), |mut response, delta| {
+        response.push(delta);
+        response
+    })
 }
 
 fn message(deltas: impl IntoIterator<Item = Delta>) -> Assistant {
@@ -71,10 +62,7 @@ fn pieces_of_one_part_are_joined_and_parts_keep_their_order() {
         text(""),
     ];
     let so_far = response(deltas.clone());
-    assert_eq!(
-        (so_far.text().as_str(), so_far.thinking().as_str()),
-        ("I look.Done.", "Where?Hm.")
-    );
+    assert_eq!((so_far.text().as_str(), so_far.thinking().as_str()), ("I look.Done.", "Where?Hm."));
     assert_eq!(
         parts(deltas),
         json!([{"thinking": "Where?"}, {"text": "I look."}, {"thinking": "Hm."}, {"opaque": [1]}, {"text": "Done."}])
@@ -105,26 +93,13 @@ fn calls_whose_pieces_are_mixed_stand_in_the_order_in_which_they_began() {
 
 #[test]
 fn a_call_whose_end_was_not_seen_is_shown_and_never_stored() {
-    let deltas = [
-        text("a"),
-        start(0),
-        piece(0, "{}"),
-        end(0),
-        start(1),
-        piece(1, r#"{"path"#),
-    ];
+    let deltas = [text("a"), start(0), piece(0, "{}"), end(0), start(1), piece(1, r#"{"path"#)];
     let so_far = response(deltas.clone());
-    let calls: Vec<_> = so_far
-        .calls()
-        .map(|draft| (draft.arguments.as_str(), draft.whole))
-        .collect();
+    let calls: Vec<_> = so_far.calls().map(|draft| (draft.arguments.as_str(), draft.whole)).collect();
     assert_eq!(calls, [("{}", true), (r#"{"path"#, false)]);
 
     let stored = message(deltas);
-    assert_eq!(
-        stored.calls().map(|call| call.id.0.as_str()).collect::<Vec<_>>(),
-        ["c1"]
-    );
+    assert_eq!(stored.calls().map(|call| call.id.0.as_str()).collect::<Vec<_>>(), ["c1"]);
 }
 
 #[test]
@@ -152,25 +127,16 @@ fn arguments_are_kept_as_they_came_and_broken_ones_as_a_string() {
         assert_eq!(call.arguments.get(), stored, "{arguments:?}");
 
         let bytes = serde_json::to_string(&Message::Assistant(stored_call.clone())).unwrap();
-        assert_eq!(
-            serde_json::from_str::<Message>(&bytes).unwrap(),
-            Message::Assistant(stored_call)
-        );
+        assert_eq!(serde_json::from_str::<Message>(&bytes).unwrap(), Message::Assistant(stored_call));
     }
     let deep = "[".repeat(100_000);
     let stored = message([start(0), piece(0, &deep), end(0)]);
-    assert_eq!(
-        stored.calls().next().unwrap().arguments.get(),
-        format!("{deep:?}")
-    );
+    assert_eq!(stored.calls().next().unwrap().arguments.get(), format!("{deep:?}"));
 }
 
 #[test]
 fn what_the_provider_says_last_counts() {
-    let usage = |input| Usage {
-        input: Some(input),
-        ..Usage::default()
-    };
+    let usage = |input| Usage { input: Some(input), ..Usage::default() };
     let started = |response: Option<&str>, model: Option<&str>| Delta::Started {
         response: response.map(Into::into),
         model: model.map(Into::into),
@@ -184,10 +150,7 @@ fn what_the_provider_says_last_counts() {
         Delta::End(Stop::Length),
     ];
     let so_far = response(deltas.clone());
-    assert_eq!(
-        (so_far.usage(), so_far.stop()),
-        (Some(usage(31)), Some(Stop::Length))
-    );
+    assert_eq!((so_far.usage(), so_far.stop()), (Some(usage(31)), Some(Stop::Length)));
     assert_eq!(
         serde_json::to_value(message(deltas)).unwrap(),
         json!({

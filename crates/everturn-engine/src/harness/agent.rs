@@ -52,13 +52,8 @@ impl Agent {
             history: Self::HISTORY,
             fork: Self::FORK,
         };
-        let revision = Revision::Base {
-            version: Self::VERSION,
-            value: RawJson::of(self)?,
-        };
-        stage
-            .writes
-            .push(Write::Document(DocumentWrite { record, revision }));
+        let revision = Revision::Base { version: Self::VERSION, value: RawJson::of(self)? };
+        stage.writes.push(Write::Document(DocumentWrite { record, revision }));
         Ok(())
     }
 }

@@ -21,6 +21,8 @@ use crate::Transaction;
 /// The kind of calls as tasks.
 pub(crate) const KIND: &str = "et.call";
 const VERSION: u32 = 1;
+/// How much of a call's output goes into its result, in bytes.
+const OUTPUT_MAX: usize = 64 << 10;
 
 /// The intent of a call: committed before it runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,11 +68,7 @@ pub(super) fn plan(
             kind: KIND.into(),
             version: VERSION,
             input: RawJson::of(&intent)?,
-            state: TaskState::Ready {
-                checkpoint: RawJson::of(&Checkpoint {
-                    epoch: tx.session().epoch(),
-                })?,
-            },
+            state: TaskState::Ready { checkpoint: RawJson::of(&Checkpoint { epoch: tx.session().epoch() })? },
             abort: None,
             started: tx.time(),
             ended: None,
@@ -115,12 +113,7 @@ fn judge(tool: Option<&AnyTool>, policy: &Policy, call: &Call) -> (Intent, Optio
     };
     let refusal = (verdict.effect != Effect::Allow).then(|| {
         let text = format!("Refused by policy: {}.", verdict.rule);
-        (
-            Outcome::Denied {
-                rule: verdict.rule.clone(),
-            },
-            text,
-        )
+        (Outcome::Denied { rule: verdict.rule.clone() }, text)
     });
     intent.verdict = Some(verdict);
     (intent, refusal)
@@ -139,10 +132,7 @@ pub(super) async fn step(live: &LiveSession, id: TaskId, cancel: CancelToken) ->
     let ended = match (decide(&intent, tool, is_fresh, task.abort.is_some()), tool) {
         (Some(ended), _) => ended,
         (None, Some(tool)) => run(live, &task, &intent, tool, cancel).await?,
-        (None, None) => (
-            Outcome::Unavailable,
-            format!("The tool {:?} is no longer installed.", intent.name),
-        ),
+        (None, None) => (Outcome::Unavailable, format!("The tool {:?} is no longer installed.", intent.name)),
     };
     if live.is_closing() && matches!(ended.0, Outcome::Cancelled | Outcome::Unknown) && is_fresh {
         return Err(Error::closed("the session closed while the call ran"));
@@ -160,10 +150,7 @@ fn decide(intent: &Intent, tool: Option<&AnyTool>, is_fresh: bool, is_aborted: b
                         happened; find out before you do it again.";
             Some((Outcome::Unknown, text.into()))
         }
-        (_, true) => Some((
-            Outcome::Cancelled,
-            "The turn was cancelled before this call ran.".into(),
-        )),
+        (_, true) => Some((Outcome::Cancelled, "The turn was cancelled before this call ran.".into())),
         _ => None,
     }
 }
@@ -175,10 +162,7 @@ async fn run(
     tool: &AnyTool,
     cancel: CancelToken,
 ) -> Result<Ended> {
-    let agent = live
-        .snapshot::<Agent>(task.conversation)
-        .await?
-        .unwrap_or_default();
+    let agent = live.snapshot::<Agent>(task.conversation).await?.unwrap_or_default();
     let env = match (live.shared().env)(&agent) {
         Ok(env) => env,
         Err(error) => return Ok((Outcome::Error, error.to_string())),
@@ -194,14 +178,12 @@ async fn run(
     let clock = &live.shared().opener.world.clock;
     let grace = async {
         cancel.cancelled().await;
-        clock
-            .sleep(Duration::from_millis(live.shared().settings.grace_ms))
-            .await;
+        clock.sleep(Duration::from_millis(live.shared().settings.grace_ms)).await;
     };
     tokio::select! {
         biased;
         result = &mut running => Ok(match result {
-            Ok(Ok(output)) => (Outcome::Ok, output.text),
+            Ok(Ok(output)) => (Outcome::Ok, within_limit(output.text)),
             Ok(Err(error)) if cancel.is_cancelled() => (Outcome::Cancelled, error.to_string()),
             Ok(Err(error)) => {
                 let (text, outcome) = error.into_parts();
@@ -216,11 +198,21 @@ async fn run(
     }
 }
 
+/// What of an output the model is told: its beginning, at whole characters. Tools keep limits of their own; this one
+/// keeps any of them from growing the transcript without end.
+fn within_limit(mut text: String) -> String {
+    let bytes = text.len();
+    if bytes > OUTPUT_MAX {
+        text.truncate(text.floor_char_boundary(OUTPUT_MAX));
+        text.push_str(&format!("\n({bytes} bytes in all, the rest is left out)"));
+    }
+    text
+}
+
 /// What a panic said.
 pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("it panicked")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked")
 }
 
 /// Commits a call's outcome; the last of a response holds what comes next as well.
@@ -233,10 +225,7 @@ pub(super) async fn settle(live: &LiveSession, id: TaskId, ended: Ended) -> Resu
     task.end(task_outcome(&ended.0), tx.time());
     let owner = task.owner;
     tx.put_task(task);
-    let turn = owner
-        .map(|turn| Turn::load(live.shared(), &tx, turn))
-        .transpose()?
-        .flatten();
+    let turn = owner.map(|turn| Turn::load(live.shared(), &tx, turn)).transpose()?.flatten();
     if let Some(mut turn) = turn {
         append_result(&mut tx, &mut turn, id, &ended)?;
         turn.advance(live.shared(), &mut tx).await?;
@@ -245,14 +234,8 @@ pub(super) async fn settle(live: &LiveSession, id: TaskId, ended: Ended) -> Resu
 }
 
 fn append_result(tx: &mut Transaction, turn: &mut Turn, id: TaskId, (outcome, text): &Ended) -> Result<()> {
-    let result = CallResult {
-        call: call_id(id),
-        text: text.clone(),
-        outcome: outcome.clone(),
-        time: None,
-    };
-    turn.append(tx, Entry::new(kind::RESULT).message(Message::Result(result)))
-        .map(drop)
+    let result = CallResult { call: call_id(id), text: text.clone(), outcome: outcome.clone(), time: None };
+    turn.append(tx, Entry::new(kind::RESULT).message(Message::Result(result))).map(drop)
 }
 
 fn call_id(task: TaskId) -> CallId {
@@ -262,22 +245,13 @@ fn call_id(task: TaskId) -> CallId {
 /// A call that gave a result did its work, whatever the result says; one that nobody knows of did not.
 fn task_outcome(outcome: &Outcome) -> TaskOutcome {
     match outcome {
-        Outcome::Cancelled => TaskOutcome::Aborted {
-            reason: "cancelled".into(),
-            output: None,
-        },
+        Outcome::Cancelled => TaskOutcome::Aborted { reason: "cancelled".into(), output: None },
         Outcome::Unknown => {
             let message = "nobody can know whether the effect happened".into();
-            TaskOutcome::Failed {
-                error: TaskFailure {
-                    kind: "unknown".into(),
-                    message,
-                },
-                output: None,
-            }
+            TaskOutcome::Failed { error: TaskFailure { kind: "unknown".into(), message }, output: None }
         }
-        ended => TaskOutcome::Completed {
-            output: RawJson::of(&ended.word()).expect("a word has a JSON form"),
-        },
+        ended => {
+            TaskOutcome::Completed { output: RawJson::of(&ended.word()).expect("a word has a JSON form") }
+        }
     }
 }

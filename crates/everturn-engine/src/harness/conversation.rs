@@ -73,19 +73,9 @@ impl ConversationHandle {
         }
         self.live.conversation(self.id).await?;
         let id = SubmissionId(tx.mint());
-        let Input {
-            parts,
-            request,
-            when_busy,
-        } = input;
+        let Input { parts, request, when_busy } = input;
         let state = SubmissionState::Queued { parts: parts.clone() };
-        let record = SubmissionRecord {
-            id,
-            conversation: self.id,
-            request,
-            state,
-            time: tx.time(),
-        };
+        let record = SubmissionRecord { id, conversation: self.id, request, state, time: tx.time() };
         match (tx.live_turn(self.id), when_busy) {
             (None, _) => admit(self.live.shared(), &mut tx, record, parts).await?,
             (Some(_), WhenBusy::FollowUp) => tx.put_submission(record),
@@ -101,10 +91,7 @@ impl ConversationHandle {
 
     async fn repeated(&self, request: &str) -> Result<Option<SubmissionId>> {
         let only = SubmissionFilter::Request(self.id, request.to_owned());
-        let query = SubmissionQuery {
-            session: self.live.id(),
-            only,
-        };
+        let query = SubmissionQuery { session: self.live.id(), only };
         let found = self.live.shared().opener.store.submissions(query).await?;
         Ok(found.first().map(|first| first.id))
     }
@@ -115,7 +102,10 @@ impl ConversationHandle {
     }
 
     /// Changes what the conversation runs with, in one commit. The next turn goes by it.
+    ///
+    /// Errors: `NotFound` when no provider of the model is installed; nothing was changed.
     pub async fn configure(&self, change: AgentChange) -> Result<()> {
+        self.live.shared().check_model(change.model.as_ref())?;
         let mut tx = self.live.begin().await?;
         change.apply(tx.doc::<Agent>(self.id).await?);
         tx.commit().await.map(drop)
@@ -191,21 +181,12 @@ impl Transaction {
     pub(super) fn live_turn(&self, conversation: ConversationId) -> Option<Arc<TaskRecord>> {
         let turns = self.live_tasks().into_iter();
         let ids = turns.filter(|task| task.kind == super::turn::KIND && task.conversation == conversation);
-        ids.filter_map(|task| self.task(task.id))
-            .find(|task| task.is_live())
+        ids.filter_map(|task| self.task(task.id)).find(|task| task.is_live())
     }
 
     /// Inputs that wait in a conversation, oldest first, as they stand in this transaction.
     pub(super) fn queued(&self, conversation: ConversationId) -> Vec<Arc<SubmissionRecord>> {
-        let live: Vec<_> = self
-            .session()
-            .0
-            .state()
-            .live
-            .submissions
-            .keys()
-            .copied()
-            .collect();
+        let live: Vec<_> = self.session().0.state().live.submissions.keys().copied().collect();
         let live = live.into_iter().filter_map(|id| self.submission(id));
         let waits = |one: &Arc<SubmissionRecord>| {
             one.conversation == conversation && matches!(one.state, SubmissionState::Queued { .. })

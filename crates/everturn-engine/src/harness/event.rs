@@ -179,15 +179,7 @@ impl Events {
     ) -> Self {
         let mut head = live.session().0.head.subscribe();
         head.mark_changed();
-        Self {
-            live,
-            conversation,
-            until,
-            head,
-            seen,
-            ready: VecDeque::new(),
-            is_done: false,
-        }
+        Self { live, conversation, until, head, seen, ready: VecDeque::new(), is_done: false }
     }
 
     /// The next event; none when there will be no more. Waiting can be given up at any time and loses nothing.
@@ -217,10 +209,7 @@ impl Events {
         let Some(mut seen) = self.seen.clone() else {
             return Ok(());
         };
-        let partial = self
-            .live
-            .committed(self.conversation.key(), Partial::KIND)
-            .await?;
+        let partial = self.live.committed(self.conversation.key(), Partial::KIND).await?;
         let partial =
             partial.map(|partial| document::decode::<Partial>(partial.value.clone(), partial.version));
         let partial = partial.transpose()?.unwrap_or_default();
@@ -231,23 +220,13 @@ impl Events {
             ..EntryQuery::of(self.live.id(), lineage)
         };
         let entries = self.live.shared().opener.store.entries(query).await?;
-        let cursor = |seq| Cursor {
-            session: self.live.id(),
-            epoch: self.live.epoch(),
-            seq,
-        };
+        let cursor = |seq| Cursor { session: self.live.id(), epoch: self.live.epoch(), seq };
         for entry in &entries {
             let told = seen.entry_came(entry);
-            self.ready.extend(told.into_iter().map(|kind| Event {
-                cursor: cursor(entry.seq),
-                kind,
-            }));
+            self.ready.extend(told.into_iter().map(|kind| Event { cursor: cursor(entry.seq), kind }));
         }
         let told = seen.partial_came(&partial);
-        self.ready.extend(told.into_iter().map(|kind| Event {
-            cursor: cursor(head),
-            kind,
-        }));
+        self.ready.extend(told.into_iter().map(|kind| Event { cursor: cursor(head), kind }));
         self.seen = Some(seen);
         self.check_end().await
     }
@@ -281,10 +260,6 @@ impl Events {
             }
         }
         // Events that are there are told before the session's end is.
-        if self.ready.is_empty() {
-            self.live.check_open()
-        } else {
-            Ok(())
-        }
+        if self.ready.is_empty() { self.live.check_open() } else { Ok(()) }
     }
 }

@@ -104,11 +104,8 @@ impl LiveSession {
     pub async fn history(&self) -> Result<Vec<TurnView>> {
         let current = self.current().await?.id();
         let lineage = self.conversation(current).await?.lineage.clone();
-        let query = EntryQuery {
-            only: Only::Turns,
-            order: Order::OldestFirst,
-            ..EntryQuery::of(self.id(), lineage)
-        };
+        let query =
+            EntryQuery { only: Only::Turns, order: Order::OldestFirst, ..EntryQuery::of(self.id(), lineage) };
         let mut path: Vec<TurnView> = views(&self.shared().opener.store.entries(query).await?)?;
         let mut parent = None;
         for view in &mut path {
@@ -124,25 +121,13 @@ impl LiveSession {
         let mut turns = BTreeMap::new();
         for conversation in &conversations {
             let lineage = everturn_core::conversation::Lineage::new(conversation.id);
-            let query = EntryQuery {
-                only: Only::Turns,
-                ..EntryQuery::of(self.id(), lineage)
-            };
-            turns.extend(
-                views(&store.entries(query).await?)?
-                    .into_iter()
-                    .map(|view| (view.entry, view)),
-            );
+            let query = EntryQuery { only: Only::Turns, ..EntryQuery::of(self.id(), lineage) };
+            turns.extend(views(&store.entries(query).await?)?.into_iter().map(|view| (view.entry, view)));
         }
         let mut turns: Vec<TurnView> = turns.into_values().collect();
-        let parents: Vec<Option<TaskId>> = turns
-            .iter()
-            .map(|view| parent(view, &turns, &conversations))
-            .collect();
-        turns
-            .iter_mut()
-            .zip(parents)
-            .for_each(|(view, parent)| view.parent = parent);
+        let parents: Vec<Option<TaskId>> =
+            turns.iter().map(|view| parent(view, &turns, &conversations)).collect();
+        turns.iter_mut().zip(parents).for_each(|(view, parent)| view.parent = parent);
         Ok(turns)
     }
 }
@@ -157,10 +142,7 @@ fn views(entries: &[EntryRecord]) -> Result<Vec<TurnView>> {
             parent: None,
         }))
     };
-    entries
-        .iter()
-        .filter_map(|entry| view(entry).transpose())
-        .collect()
+    entries.iter().filter_map(|entry| view(entry).transpose()).collect()
 }
 
 /// The newest turn before a turn that its conversation sees.

@@ -38,11 +38,7 @@ pub enum WhenBusy {
 impl Input {
     /// An input of one text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self {
-            parts: vec![Part::Text(text.into())],
-            request: None,
-            when_busy: WhenBusy::default(),
-        }
+        Self { parts: vec![Part::Text(text.into())], request: None, when_busy: WhenBusy::default() }
     }
 
     /// The same input with the sender's own id.

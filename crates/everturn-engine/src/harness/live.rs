@@ -49,11 +49,7 @@ pub(crate) struct LiveInner {
 
 impl LiveSession {
     pub(super) fn new(session: Session, shared: Arc<Shared>) -> Self {
-        Self(Arc::new(LiveInner {
-            session,
-            shared,
-            scheduler: Scheduler::default(),
-        }))
+        Self(Arc::new(LiveInner { session, shared, scheduler: Scheduler::default() }))
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -101,34 +97,21 @@ impl LiveSession {
     pub fn open_submissions(&self) -> Vec<Submission> {
         let state = self.session().0.state();
         let live = state.live.submissions.values();
-        live.map(|one| Submission::new(self.clone(), one.id, one.conversation))
-            .collect()
+        live.map(|one| Submission::new(self.clone(), one.id, one.conversation)).collect()
     }
 
     pub(crate) async fn submission_record(&self, id: SubmissionId) -> Result<Arc<SubmissionRecord>> {
         use everturn_core::storage::{SubmissionFilter, SubmissionQuery};
         {
             let state = self.session().0.state();
-            if let Some(known) = state
-                .live
-                .submissions
-                .get(&id)
-                .cloned()
-                .or_else(|| state.settled.get(id))
-            {
+            if let Some(known) = state.live.submissions.get(&id).cloned().or_else(|| state.settled.get(id)) {
                 return Ok(known);
             }
         }
-        let query = SubmissionQuery {
-            session: self.id(),
-            only: SubmissionFilter::Id(id),
-        };
+        let query = SubmissionQuery { session: self.id(), only: SubmissionFilter::Id(id) };
         let found = self.shared().opener.store.submissions(query).await?.pop();
         found.map(Arc::new).ok_or_else(|| {
-            Error::not_found(format!(
-                "look for submission {id} of session {}: there is none",
-                self.id()
-            ))
+            Error::not_found(format!("look for submission {id} of session {}: there is none", self.id()))
         })
     }
 
@@ -141,29 +124,17 @@ impl LiveSession {
     ///
     /// Errors: `Conflict` while a turn runs in the current conversation; `NotFound` when there is no such ended turn.
     pub async fn branch_from(&self, turn: TaskId) -> Result<ConversationHandle> {
-        let ended = self
-            .turns()
-            .await?
-            .into_iter()
-            .find(|view| view.record.turn == turn);
+        let ended = self.turns().await?.into_iter().find(|view| view.record.turn == turn);
         let ended = ended.ok_or_else(|| {
-            Error::not_found(format!(
-                "branch session {} from turn {turn}: no such turn has ended",
-                self.id()
-            ))
+            Error::not_found(format!("branch session {} from turn {turn}: no such turn has ended", self.id()))
         })?;
         let mut tx = self.begin().await?;
         let current = tx.snapshot::<Current>(()).await?.unwrap_or_default();
         if let Some(busy) = tx.live_turn(current.conversation) {
-            let message = format!(
-                "branch from turn {turn}: turn {} runs; cancel it or wait for it",
-                busy.id
-            );
+            let message = format!("branch from turn {turn}: turn {} runs; cancel it or wait for it", busy.id);
             return Err(Error::conflict(message));
         }
-        let fork = tx
-            .fork(ended.conversation, ended.entry, Ownership::Ownerless)
-            .await?;
+        let fork = tx.fork(ended.conversation, ended.entry, Ownership::Ownerless).await?;
         tx.doc::<Current>(()).await?.conversation = fork;
         tx.commit().await?;
         Ok(self.conversation_handle(fork))
@@ -179,9 +150,7 @@ impl LiveSession {
     pub(super) async fn fault(&self, id: TaskId, error: &Error) -> Result<()> {
         let Some(task) = self.task(id) else { return Ok(()) };
         if task.kind == call::KIND {
-            return call::settle(self, id, (Outcome::Error, error.to_string()))
-                .await
-                .map(drop);
+            return call::settle(self, id, (Outcome::Error, error.to_string())).await.map(drop);
         }
         let mut tx = self.begin().await?;
         if let Some(mut turn) = Turn::load(self.shared(), &tx, id)? {

@@ -24,10 +24,7 @@ pub struct Extension {
 impl Extension {
     /// An extension without anything in it.
     pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            tools: Vec::new(),
-        }
+        Self { name: name.into(), tools: Vec::new() }
     }
 
     /// Its name.
@@ -68,10 +65,7 @@ impl Registry {
     /// Errors: `Conflict` when two tools would have one name.
     pub fn with(&self, extension: Extension) -> Result<Self> {
         let mut extensions = self.extensions.clone();
-        match extensions
-            .iter_mut()
-            .find(|installed| installed.name == extension.name)
-        {
+        match extensions.iter_mut().find(|installed| installed.name == extension.name) {
             Some(installed) => *installed = extension,
             None => extensions.push(extension),
         }

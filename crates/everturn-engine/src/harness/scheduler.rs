@@ -54,9 +54,7 @@ impl Scheduler {
     /// Tells running tasks to stop.
     pub(crate) fn cancel(&self, ids: &[TaskId]) {
         let running = self.running();
-        ids.iter()
-            .filter_map(|id| running.get(id))
-            .for_each(CancelToken::cancel);
+        ids.iter().filter_map(|id| running.get(id)).for_each(CancelToken::cancel);
     }
 
     /// Starts nothing more, tells everything that runs to stop, and waits until it has.
@@ -130,10 +128,7 @@ async fn step(live: &LiveSession, id: TaskId, token: CancelToken) -> Result<()> 
 fn escaped(stepped: std::result::Result<Result<()>, Box<dyn std::any::Any + Send>>) -> Option<Error> {
     match stepped {
         Ok(result) => result.err(),
-        Err(panic) => Some(Error::invalid(format!(
-            "a step panicked: {}",
-            call::panic_text(&*panic)
-        ))),
+        Err(panic) => Some(Error::invalid(format!("a step panicked: {}", call::panic_text(&*panic)))),
     }
 }
 
@@ -165,12 +160,7 @@ impl LiveSession {
         tracing::warn!(session = %self.id(), task = %id, %error, "a step ended in an error");
         match error.kind() {
             ErrorKind::Unavailable { retry_after } => {
-                self.shared()
-                    .opener
-                    .world
-                    .clock
-                    .sleep(retry_after.unwrap_or(RETRY))
-                    .await;
+                self.shared().opener.world.clock.sleep(retry_after.unwrap_or(RETRY)).await;
             }
             ErrorKind::Closed { .. }
             | ErrorKind::Fenced
@@ -196,12 +186,7 @@ impl LiveSession {
                 Err(error) => match error.kind() {
                     ErrorKind::Unavailable { retry_after } if !self.is_closing() => {
                         tracing::warn!(session = %self.id(), %error, "storage refused; trying again");
-                        self.shared()
-                            .opener
-                            .world
-                            .clock
-                            .sleep(retry_after.unwrap_or(RETRY))
-                            .await;
+                        self.shared().opener.world.clock.sleep(retry_after.unwrap_or(RETRY)).await;
                     }
                     _ => return Err(error),
                 },

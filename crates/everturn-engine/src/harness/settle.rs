@@ -30,13 +30,9 @@ pub(super) async fn end(shared: &Shared, tx: &mut Transaction, mut turn: Turn, e
         total: turn.state.total,
     };
     let entry = turn.append(tx, Entry::of(&record)?)?;
-    turn.task
-        .end(task_outcome(&outcome, RawJson::of(&entry)?), tx.time());
+    turn.task.end(task_outcome(&outcome, RawJson::of(&entry)?), tx.time());
     if let Some(submission) = tx.submission(turn.submission()) {
-        let place = Some(Place {
-            turn: id,
-            entry: turn.input.first,
-        });
+        let place = Some(Place { turn: id, entry: turn.input.first });
         settle(tx, &submission, submission_end(&outcome), place);
     }
     tx.put_task(turn.task);
@@ -70,58 +66,32 @@ async fn admit_queued(shared: &Shared, tx: &mut Transaction, conversation: Conve
 
 fn give_back(tx: &mut Transaction, conversation: ConversationId, reason: &str) {
     for queued in tx.queued(conversation) {
-        settle(
-            tx,
-            &queued,
-            End::Returned {
-                reason: reason.into(),
-            },
-            None,
-        );
+        settle(tx, &queued, End::Returned { reason: reason.into() }, None);
     }
 }
 
 fn outcome(ending: &Ending) -> (TurnEnd, Option<everturn_core::id::EntryId>) {
     match ending {
         Ending::Answered { reply } => (TurnEnd::Answered, Some(*reply)),
-        Ending::Cancelled { reason } => (
-            TurnEnd::Cancelled {
-                reason: reason.clone(),
-            },
-            None,
-        ),
+        Ending::Cancelled { reason } => (TurnEnd::Cancelled { reason: reason.clone() }, None),
         Ending::MaxSteps { steps } => {
             let message = format!("the model asked for more after {steps} steps");
-            (
-                TurnEnd::Failed {
-                    kind: "max_steps".into(),
-                    message,
-                },
-                None,
-            )
+            (TurnEnd::Failed { kind: "max_steps".into(), message }, None)
         }
-        Ending::Failed(reason) => (
-            TurnEnd::Failed {
-                kind: reason.kind.clone(),
-                message: reason.message.clone(),
-            },
-            None,
-        ),
+        Ending::Failed(reason) => {
+            (TurnEnd::Failed { kind: reason.kind.clone(), message: reason.message.clone() }, None)
+        }
     }
 }
 
 fn task_outcome(outcome: &TurnEnd, output: RawJson) -> TaskOutcome {
     match outcome {
         TurnEnd::Answered => TaskOutcome::Completed { output },
-        TurnEnd::Cancelled { reason } => TaskOutcome::Aborted {
-            reason: reason.clone(),
-            output: Some(output),
-        },
+        TurnEnd::Cancelled { reason } => {
+            TaskOutcome::Aborted { reason: reason.clone(), output: Some(output) }
+        }
         TurnEnd::Failed { kind, message } => TaskOutcome::Failed {
-            error: TaskFailure {
-                kind: kind.clone(),
-                message: message.clone(),
-            },
+            error: TaskFailure { kind: kind.clone(), message: message.clone() },
             output: Some(output),
         },
     }

@@ -74,11 +74,7 @@ impl Answer {
 
 impl Submission {
     pub(super) fn new(live: LiveSession, id: SubmissionId, conversation: ConversationId) -> Self {
-        Self {
-            live,
-            id,
-            conversation,
-        }
+        Self { live, id, conversation }
     }
 
     /// Its id.
@@ -204,10 +200,7 @@ impl Submission {
                 settle(&mut tx, &record, End::Withdrawn, None);
                 tx.commit().await.map(drop)
             }
-            _ => Err(Error::conflict(format!(
-                "withdraw submission {}: it no longer waits",
-                self.id
-            ))),
+            _ => Err(Error::conflict(format!("withdraw submission {}: it no longer waits", self.id))),
         }
     }
 }

@@ -93,22 +93,12 @@ impl Slot {
             Some(before) => document::decode::<T>(before.value.clone(), before.version)?,
             None => T::default(),
         };
-        Ok(Self {
-            record,
-            version: T::VERSION,
-            before,
-            change: Change::Typed(Box::new(value)),
-        })
+        Ok(Self { record, version: T::VERSION, before, change: Change::Typed(Box::new(value)) })
     }
 
     /// A new document with a value to begin with.
     pub(super) fn inherited(record: DocumentRecord, version: u32, value: Value) -> Self {
-        Self {
-            record,
-            version,
-            before: None,
-            change: Change::Value(value),
-        }
+        Self { record, version, before: None, change: Change::Value(value) }
     }
 
     /// A document that is changed by operations.
@@ -120,12 +110,7 @@ impl Slot {
     ) -> Result<Self> {
         let value = before.as_ref().map_or(Value::Null, |before| before.value.clone());
         let value = document::fold(value, &operations)?;
-        Ok(Self {
-            record,
-            version,
-            before,
-            change: Change::Raw(operations, value),
-        })
+        Ok(Self { record, version, before, change: Change::Raw(operations, value) })
     }
 
     /// Lends the value as a `T`.
@@ -139,13 +124,9 @@ impl Slot {
         let kind = &self.record.kind;
         match &mut self.change {
             Change::Typed(value) => value.as_mut().as_any_mut().downcast_mut().ok_or_else(|| {
-                Error::invalid(format!(
-                    "edit document {kind}: this transaction holds it as another type"
-                ))
+                Error::invalid(format!("edit document {kind}: this transaction holds it as another type"))
             }),
-            _ => Err(Error::invalid(format!(
-                "edit document {kind}: this transaction has retired it"
-            ))),
+            _ => Err(Error::invalid(format!("edit document {kind}: this transaction has retired it"))),
         }
     }
 
@@ -175,23 +156,12 @@ impl Slot {
 
     /// What is to be written; none when nothing changed.
     pub(super) fn settle(self) -> Result<Option<Settled>> {
-        let Self {
-            record,
-            version,
-            before,
-            change,
-        } = self;
+        let Self { record, version, before, change } = self;
         let (value, operations) = match change {
             Change::Retired if before.is_none() => return Ok(None),
             Change::Retired => {
-                let write = DocumentWrite {
-                    record,
-                    revision: Revision::Retired,
-                };
-                return Ok(Some(Settled {
-                    write,
-                    committed: None,
-                }));
+                let write = DocumentWrite { record, revision: Revision::Retired };
+                return Ok(Some(Settled { write, committed: None }));
             }
             Change::Typed(value) => (value.encode()?, None),
             Change::Raw(operations, value) => (value, Some(operations)),
@@ -210,47 +180,20 @@ impl Slot {
         if deltas > before.base {
             return base(record, version, value).map(Some);
         }
-        let committed = Committed {
-            record: record.clone(),
-            version,
-            value,
-            base: before.base,
-            deltas,
-        };
-        let write = DocumentWrite {
-            record,
-            revision: Revision::Delta { operations: delta },
-        };
-        Ok(Some(Settled {
-            write,
-            committed: Some(Arc::new(committed)),
-        }))
+        let committed = Committed { record: record.clone(), version, value, base: before.base, deltas };
+        let write = DocumentWrite { record, revision: Revision::Delta { operations: delta } };
+        Ok(Some(Settled { write, committed: Some(Arc::new(committed)) }))
     }
 }
 
 fn base(record: DocumentRecord, version: u32, value: Value) -> Result<Settled> {
     let json = RawJson::of(&value)?;
     if json.get().len() > WEIGHT_MAX {
-        let message = format!(
-            "write document {}: {} bytes, at most {WEIGHT_MAX}",
-            record.kind,
-            json.get().len()
-        );
+        let message =
+            format!("write document {}: {} bytes, at most {WEIGHT_MAX}", record.kind, json.get().len());
         return Err(Error::too_large(message));
     }
-    let committed = Committed {
-        record: record.clone(),
-        version,
-        value,
-        base: json.get().len(),
-        deltas: 0,
-    };
-    let write = DocumentWrite {
-        record,
-        revision: Revision::Base { version, value: json },
-    };
-    Ok(Settled {
-        write,
-        committed: Some(Arc::new(committed)),
-    })
+    let committed = Committed { record: record.clone(), version, value, base: json.get().len(), deltas: 0 };
+    let write = DocumentWrite { record, revision: Revision::Base { version, value: json } };
+    Ok(Settled { write, committed: Some(Arc::new(committed)) })
 }

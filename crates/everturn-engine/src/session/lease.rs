@@ -30,12 +30,7 @@ async fn renew(weak: &Weak<Inner>) -> bool {
     let Some(inner) = weak.upgrade().filter(|inner| inner.check_open().is_ok()) else {
         return false;
     };
-    match inner
-        .opener
-        .store
-        .renew(inner.opener.claim(inner.id), inner.epoch)
-        .await
-    {
+    match inner.opener.store.renew(inner.opener.claim(inner.id), inner.epoch).await {
         Ok(_) => true,
         Err(error) if matches!(error.kind(), ErrorKind::Unavailable { .. }) => {
             tracing::warn!(session = %inner.id, %error, "lease not renewed");

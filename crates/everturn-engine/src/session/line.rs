@@ -44,9 +44,7 @@ pub(super) async fn commit(
             }
         }
     });
-    committing
-        .await
-        .unwrap_or_else(|fault| Err(Error::closed(format!("the commit was cut off: {fault}"))))
+    committing.await.unwrap_or_else(|fault| Err(Error::closed(format!("the commit was cut off: {fault}"))))
 }
 
 /// Whether an error of storage ends this owner's right to write.

@@ -26,10 +26,7 @@ impl Session {
         }
         let found = self.0.opener.store.conversation(self.id(), id).await?;
         let conversation = Arc::new(found.ok_or_else(|| {
-            Error::not_found(format!(
-                "look for conversation {id} of session {}: there is none",
-                self.id()
-            ))
+            Error::not_found(format!("look for conversation {id} of session {}: there is none", self.id()))
         })?);
         // Conversations never change, so that a cache of them is never old.
         self.0.state().conversations.insert(id, conversation.clone());
@@ -45,15 +42,7 @@ impl Session {
         limit: usize,
     ) -> Result<Vec<EntryRecord>> {
         let lineage = self.conversation(conversation).await?.lineage.clone();
-        self.0
-            .opener
-            .store
-            .entries(EntryQuery {
-                before,
-                limit,
-                ..EntryQuery::of(self.id(), lineage)
-            })
-            .await
+        self.0.opener.store.entries(EntryQuery { before, limit, ..EntryQuery::of(self.id(), lineage) }).await
     }
 
     /// What a conversation sends to a model at a cutoff (the tail, without one).
@@ -63,23 +52,12 @@ impl Session {
             lineage = lineage.capped(cutoff);
         }
         let store = &self.0.opener.store;
-        let all = EntryQuery {
-            order: Order::OldestFirst,
-            ..EntryQuery::of(self.id(), lineage.clone())
-        };
-        let heads = EntryQuery {
-            only: Only::Heads,
-            limit: 1,
-            ..EntryQuery::of(self.id(), lineage)
-        };
+        let all = EntryQuery { order: Order::OldestFirst, ..EntryQuery::of(self.id(), lineage.clone()) };
+        let heads = EntryQuery { only: Only::Heads, limit: 1, ..EntryQuery::of(self.id(), lineage) };
         let newest = store.entries(heads).await?;
-        let begin = newest
-            .first()
-            .and_then(|entry| entry.head.map(|head| head.entry(entry.id)));
+        let begin = newest.first().and_then(|entry| entry.head.map(|head| head.entry(entry.id)));
         let after = begin.map(|begin| EntryId(begin.0.saturating_sub(1)));
-        Ok(Context::derive(
-            &store.entries(EntryQuery { after, ..all }).await?,
-        ))
+        Ok(Context::derive(&store.entries(EntryQuery { after, ..all }).await?))
     }
 
     /// The request messages at a cutoff, proven to be legal. At the tail they come from memory.
@@ -170,12 +148,7 @@ impl Session {
 
     /// What a conversation's own requests cost. A fork starts at nothing.
     pub async fn usage_of(&self, conversation: ConversationId) -> Result<Total> {
-        Ok(self
-            .usage()
-            .await?
-            .iter()
-            .filter(|row| row.conversation == conversation)
-            .collect())
+        Ok(self.usage().await?.iter().filter(|row| row.conversation == conversation).collect())
     }
 
     /// A document's committed value, from memory where it is there.
@@ -185,12 +158,7 @@ impl Session {
             return Ok(known.clone());
         }
         let head = self.head();
-        let query = DocumentQuery {
-            session: self.id(),
-            scope,
-            kind: Some(kind.into()),
-            at: None,
-        };
+        let query = DocumentQuery { session: self.id(), scope, kind: Some(kind.into()), at: None };
         let found = self.0.opener.store.documents(query).await?;
         let committed = found.first().map(Committed::fold).transpose()?.map(Arc::new);
         let mut state = self.0.state();

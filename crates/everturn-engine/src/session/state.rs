@@ -48,10 +48,7 @@ impl Live {
     /// Whether nothing runs and nothing waits in a conversation.
     pub(crate) fn is_idle(&self, conversation: ConversationId) -> bool {
         self.tasks.values().all(|task| task.conversation != conversation)
-            && self
-                .submissions
-                .values()
-                .all(|one| one.conversation != conversation)
+            && self.submissions.values().all(|one| one.conversation != conversation)
     }
 }
 
@@ -133,10 +130,7 @@ impl State {
     pub(super) fn new(tasks: Vec<TaskRecord>, submissions: Vec<SubmissionRecord>) -> Self {
         let live = Live {
             tasks: tasks.into_iter().map(|task| (task.id, Arc::new(task))).collect(),
-            submissions: submissions
-                .into_iter()
-                .map(|one| (one.id, Arc::new(one)))
-                .collect(),
+            submissions: submissions.into_iter().map(|one| (one.id, Arc::new(one))).collect(),
         };
         Self {
             shut: None,

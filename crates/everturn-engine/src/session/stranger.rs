@@ -40,9 +40,7 @@ impl SessionReader {
     pub async fn open(store: Store, id: SessionId) -> Result<Self> {
         match store.session(id).await? {
             Some(row) => Ok(Self { store, row }),
-            None => Err(Error::not_found(format!(
-                "read session {id}: the store has no such session"
-            ))),
+            None => Err(Error::not_found(format!("read session {id}: the store has no such session"))),
         }
     }
 
@@ -62,9 +60,7 @@ impl SessionReader {
     pub async fn conversation(&self, id: ConversationId) -> Result<Conversation> {
         self.store.conversation(self.row.id, id).await?.ok_or_else(|| {
             let session = self.row.id;
-            Error::not_found(format!(
-                "look for conversation {id} of session {session}: there is none"
-            ))
+            Error::not_found(format!("look for conversation {id} of session {session}: there is none"))
         })
     }
 
@@ -76,13 +72,7 @@ impl SessionReader {
         limit: usize,
     ) -> Result<Vec<EntryRecord>> {
         let lineage = self.conversation(conversation).await?.lineage;
-        self.store
-            .entries(EntryQuery {
-                before,
-                limit,
-                ..EntryQuery::of(self.row.id, lineage)
-            })
-            .await
+        self.store.entries(EntryQuery { before, limit, ..EntryQuery::of(self.row.id, lineage) }).await
     }
 
     /// A document's committed value; none where there is no such document.
@@ -90,12 +80,7 @@ impl SessionReader {
     /// Errors: `Newer`, or `Invalid` when it does not read as a `T`.
     pub async fn snapshot<T: Document>(&self, scope: T::Scope) -> Result<Option<T>> {
         let (session, scope) = (self.row.id, scope.key());
-        let query = DocumentQuery {
-            session,
-            scope,
-            kind: Some(T::KIND.into()),
-            at: None,
-        };
+        let query = DocumentQuery { session, scope, kind: Some(T::KIND.into()), at: None };
         match self.store.documents(query).await?.first() {
             Some(state) => {
                 let committed = Committed::fold(state)?;
@@ -107,12 +92,7 @@ impl SessionReader {
 
     /// Whether work of the session has not ended.
     pub async fn is_working(&self) -> Result<bool> {
-        let query = TaskQuery {
-            session: self.row.id,
-            live: true,
-            ids: None,
-            owner: None,
-        };
+        let query = TaskQuery { session: self.row.id, live: true, ids: None, owner: None };
         Ok(!self.store.tasks(query).await?.is_empty())
     }
 }

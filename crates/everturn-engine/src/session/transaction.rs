@@ -24,6 +24,7 @@ use super::{
     line::{self, Line},
     state::{Adopted, Changed},
 };
+pub(crate) use check::ENTRY_MAX;
 use fork::Fork;
 
 /// A change of a session, as a value: put together in memory, stored by [`commit`](Self::commit), rolled back when it
@@ -91,11 +92,7 @@ impl Transaction {
     /// Creates a conversation that inherits nothing.
     pub fn create_conversation(&mut self, ownership: Ownership) -> ConversationId {
         let id = ConversationId(self.mint());
-        self.writes.push(Write::Conversation(Conversation::new(
-            id,
-            ownership.task(),
-            self.time,
-        )));
+        self.writes.push(Write::Conversation(Conversation::new(id, ownership.task(), self.time)));
         id
     }
 
@@ -117,14 +114,7 @@ impl Transaction {
         check::entry(&entry)?;
         let id = EntryId(self.mint());
         let (seq, time) = (self.line.head.next(), self.time);
-        self.writes.push(Write::Entry(EntryRecord {
-            id,
-            conversation,
-            seq,
-            time,
-            task,
-            entry,
-        }));
+        self.writes.push(Write::Entry(EntryRecord { id, conversation, seq, time, task, entry }));
         Ok(id)
     }
 
@@ -154,10 +144,7 @@ impl Transaction {
     pub async fn snapshot<T: Document>(&mut self, scope: T::Scope) -> Result<Option<T>> {
         let (key, kind) = (scope.key(), T::KIND);
         if let Some(slot) = self.slots.iter().find(|slot| slot.is(key, kind)) {
-            return slot
-                .value()?
-                .map(|(version, value)| document::decode(value, version))
-                .transpose();
+            return slot.value()?.map(|(version, value)| document::decode(value, version)).transpose();
         }
         match self.before(key, kind).await? {
             Some(before) => document::decode(before.value.clone(), before.version).map(Some),
@@ -176,8 +163,7 @@ impl Transaction {
         let before = self.before(key, T::KIND).await?;
         let record = self.record_of::<T>(key, before.as_deref());
         self.slots.retain(|slot| !slot.is(key, T::KIND));
-        self.slots
-            .push(Slot::raw(record, T::VERSION, before, operations)?);
+        self.slots.push(Slot::raw(record, T::VERSION, before, operations)?);
         Ok(())
     }
 
@@ -190,10 +176,7 @@ impl Transaction {
             return Err(everturn_core::Error::not_found(message));
         }
         self.doc::<T>(scope).await?;
-        self.slots
-            .iter_mut()
-            .filter(|slot| slot.is(scope.key(), T::KIND))
-            .for_each(Slot::retire);
+        self.slots.iter_mut().filter(|slot| slot.is(scope.key(), T::KIND)).for_each(Slot::retire);
         Ok(())
     }
 
@@ -245,8 +228,7 @@ impl Transaction {
 
     /// Creates a task, or replaces its state.
     pub(crate) fn put_task(&mut self, task: TaskRecord) {
-        self.writes
-            .retain(|write| !matches!(write, Write::Task(staged) if staged.id == task.id));
+        self.writes.retain(|write| !matches!(write, Write::Task(staged) if staged.id == task.id));
         self.writes.push(Write::Task(task));
     }
 
@@ -261,8 +243,7 @@ impl Transaction {
 
     /// Creates a submission, or replaces its state.
     pub(crate) fn put_submission(&mut self, submission: SubmissionRecord) {
-        self.writes
-            .retain(|write| !matches!(write, Write::Submission(staged) if staged.id == submission.id));
+        self.writes.retain(|write| !matches!(write, Write::Submission(staged) if staged.id == submission.id));
         self.writes.push(Write::Submission(submission));
     }
 
@@ -287,10 +268,7 @@ impl Transaction {
             return Ok(self.line.head);
         }
         self.check().await?;
-        let adopted = Adopted {
-            documents,
-            ..Adopted::of(&self.writes)
-        };
+        let adopted = Adopted { documents, ..Adopted::of(&self.writes) };
         let session = self.session;
         let batch = Batch {
             session: session.id(),
@@ -321,20 +299,10 @@ impl Transaction {
 
 /// When the session wants to run next: now, if a task that can go on is live after these writes.
 fn due(session: &Session, writes: &[Write]) -> Due {
-    let staged = |id: TaskId| {
-        writes
-            .iter()
-            .any(|write| matches!(write, Write::Task(task) if task.id == id))
-    };
+    let staged = |id: TaskId| writes.iter().any(|write| matches!(write, Write::Task(task) if task.id == id));
     let is_ready = |task: &TaskRecord| matches!(task.state, TaskState::Ready { .. });
     let live = session.0.state();
-    let kept = live
-        .live
-        .tasks
-        .values()
-        .any(|task| is_ready(task) && !staged(task.id));
-    let moved = writes
-        .iter()
-        .any(|write| matches!(write, Write::Task(task) if is_ready(task)));
+    let kept = live.live.tasks.values().any(|task| is_ready(task) && !staged(task.id));
+    let moved = writes.iter().any(|write| matches!(write, Write::Task(task) if is_ready(task)));
     if kept || moved { Due::Now } else { Due::None }
 }

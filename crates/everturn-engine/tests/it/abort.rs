@@ -22,46 +22,22 @@ async fn a_cancelled_turn_keeps_what_it_had_said() {
     assert_eq!(asked.answer().await.unwrap().end, End::Cancelled);
     assert!(!asked.cancel().await.unwrap(), "there is nothing left to stop");
     let entries = session.entries(session.root().id(), None, 10).await.unwrap();
-    assert!(
-        entries
-            .iter()
-            .any(|entry| entry.messages.iter().any(|message| message.text() == "half of "))
-    );
-    session
-        .root()
-        .submit(Input::text("b"))
-        .await
-        .unwrap()
-        .answer()
-        .await
-        .unwrap();
-    let texts: Vec<String> = model.requests()[1]
-        .messages
-        .iter()
-        .map(|message| message.text())
-        .collect();
+    assert!(entries.iter().any(|entry| entry.messages.iter().any(|message| message.text() == "half of ")));
+    session.root().submit(Input::text("b")).await.unwrap().answer().await.unwrap();
+    let texts = model.requests()[1].texts();
     assert_eq!(texts, ["a", "b"], "an aborted answer is never sent");
     assert_eq!(session.usage().await.unwrap().len(), 2);
 }
 
 #[tokio::test]
 async fn a_cancelled_turn_stops_its_calls() {
-    let tool = Counting {
-        gate: Some(CancelToken::new()),
-        ..Counting::new(Replay::Safe)
-    };
-    let model = Scripted::new([
-        Reply::calls([("count", "{}"), ("count", "{}")]),
-        Reply::text("never"),
-    ]);
+    let tool = Counting { gate: Some(CancelToken::new()), ..Counting::new(Replay::Safe) };
+    let model = Scripted::new([Reply::calls([("count", "{}"), ("count", "{}")]), Reply::text("never")]);
     let harness = harness(&store(), &model, Extension::new("test").tool(tool.clone())).await;
     let session = harness.create(spec()).await.unwrap();
     let asked = session.root().submit(Input::text("a")).await.unwrap();
     let mut events = asked.events().await.unwrap();
-    while !matches!(
-        events.next().await.unwrap().unwrap().kind,
-        EventKind::CallProposed { .. }
-    ) {}
+    while !matches!(events.next().await.unwrap().unwrap().kind, EventKind::CallProposed { .. }) {}
     asked.cancel().await.unwrap();
     assert_eq!(asked.answer().await.unwrap().end, End::Cancelled);
     assert_eq!(model.count(), 1);
@@ -94,41 +70,22 @@ async fn a_closed_session_goes_on_where_it_is_opened_next() {
     let mut events = asked.events().await.unwrap();
     while !matches!(events.next().await.unwrap().unwrap().kind, EventKind::Text { .. }) {}
     session.close().await.unwrap();
-    assert!(matches!(
-        asked.answer().await.unwrap_err().kind(),
-        ErrorKind::Closed { .. }
-    ));
+    assert!(matches!(asked.answer().await.unwrap_err().kind(), ErrorKind::Closed { .. }));
 
     let session = harness.open_session(session.id()).await.unwrap();
     let asked = session.open_submissions().pop().unwrap();
     let answer = asked.answer().await.unwrap();
     assert_eq!(answer.text, "whole");
-    assert_eq!(
-        (answer.total.requests, answer.total.unknown),
-        (2, 2),
-        "the cut attempt is counted"
-    );
-    assert_eq!(
-        model.requests()[0].messages,
-        model.requests()[1].messages,
-        "the same request is sent again"
-    );
-    let TurnEnd::Answered = session.history().await.unwrap()[0].record.outcome else {
-        panic!("answered")
-    };
+    assert_eq!((answer.total.requests, answer.total.unknown), (2, 2), "the cut attempt is counted");
+    assert_eq!(model.requests()[0].messages, model.requests()[1].messages, "the same request is sent again");
+    let TurnEnd::Answered = session.history().await.unwrap()[0].record.outcome else { panic!("answered") };
 }
 
 /// Runs a turn with one call up to the middle of the call, loses the owner, and goes on elsewhere.
 async fn lose_the_owner_during_a_call(replay: Replay) -> (usize, Outcome) {
     let store = store();
-    let hanging = Counting {
-        gate: Some(CancelToken::new()),
-        ..Counting::new(replay)
-    };
-    let free = Counting {
-        gate: None,
-        ..hanging.clone()
-    };
+    let hanging = Counting { gate: Some(CancelToken::new()), ..Counting::new(replay) };
+    let free = Counting { gate: None, ..hanging.clone() };
     let model = Scripted::new([Reply::calls([("count", "{}")]), Reply::text("done")]);
     let first = harness(&store, &model, Extension::new("test").tool(hanging.clone())).await;
     let session = first.create(spec()).await.unwrap();
@@ -141,10 +98,7 @@ async fn lose_the_owner_during_a_call(replay: Replay) -> (usize, Outcome) {
         }
     }
     // What a crash leaves: the records as they are, and a lease that its owner no longer renews.
-    store
-        .release(session.id(), session.owner(), session.epoch())
-        .await
-        .unwrap();
+    store.release(session.id(), session.owner(), session.epoch()).await.unwrap();
     let second = harness(&store, &model, Extension::new("test").tool(free)).await;
     let reopened = second.open_session(session.id()).await.unwrap();
     let asked = reopened.open_submissions().pop().unwrap();
@@ -159,10 +113,7 @@ async fn lose_the_owner_during_a_call(replay: Replay) -> (usize, Outcome) {
 
 #[tokio::test]
 async fn a_never_call_that_was_cut_off_is_unknown_and_not_repeated() {
-    assert_eq!(
-        lose_the_owner_during_a_call(Replay::Never).await,
-        (1, Outcome::Unknown)
-    );
+    assert_eq!(lose_the_owner_during_a_call(Replay::Never).await, (1, Outcome::Unknown));
 }
 
 #[tokio::test]

@@ -35,9 +35,7 @@ async fn write(session: &Session, conversation: ConversationId, text: &str) -> e
 
 async fn read<T: Document<Scope = ConversationId>>(session: &Session, id: ConversationId) -> Option<String> {
     let value = session.snapshot::<T>(id).await.unwrap()?;
-    serde_json::to_value(value).unwrap()["text"]
-        .as_str()
-        .map(str::to_owned)
+    serde_json::to_value(value).unwrap()["text"].as_str().map(str::to_owned)
 }
 
 #[tokio::test]
@@ -47,15 +45,7 @@ async fn a_document_has_the_value_of_each_entry() {
     let two = write(&session, ROOT, "two").await;
     assert_eq!(read::<AsOf>(&session, ROOT).await.as_deref(), Some("two"));
     for (entry, text) in [(one, "one"), (two, "two")] {
-        assert_eq!(
-            session
-                .snapshot_as_of::<AsOf>(ROOT, entry)
-                .await
-                .unwrap()
-                .unwrap()
-                .text,
-            text
-        );
+        assert_eq!(session.snapshot_as_of::<AsOf>(ROOT, entry).await.unwrap().unwrap().text, text);
     }
 }
 
@@ -66,46 +56,22 @@ async fn a_fork_starts_with_what_its_policies_say() {
     write(&session, ROOT, "two").await;
     let mut tx = session.begin().await.unwrap();
     let fork = tx.fork(ROOT, one, Ownership::Ownerless).await.unwrap();
-    assert_eq!(
-        tx.snapshot::<AsOf>(fork).await.unwrap().unwrap().text,
-        "one",
-        "it reads its own writes"
-    );
+    assert_eq!(tx.snapshot::<AsOf>(fork).await.unwrap().unwrap().text, "one", "it reads its own writes");
     tx.doc::<Current>(ROOT).await.unwrap().text = "three".into();
     tx.commit().await.unwrap();
     assert_eq!(read::<Initial>(&session, fork).await, None);
-    assert_eq!(
-        read::<Current>(&session, fork).await.as_deref(),
-        Some("three"),
-        "when the fork commits"
-    );
+    assert_eq!(read::<Current>(&session, fork).await.as_deref(), Some("three"), "when the fork commits");
     assert_eq!(read::<AsOf>(&session, fork).await.as_deref(), Some("one"));
-    assert_eq!(
-        session
-            .snapshot_as_of::<AsOf>(fork, one)
-            .await
-            .unwrap()
-            .unwrap()
-            .text,
-        "one"
-    );
+    assert_eq!(session.snapshot_as_of::<AsOf>(fork, one).await.unwrap().unwrap().text, "one");
 
     write(&session, fork, "mine").await;
-    assert_eq!(
-        read::<AsOf>(&session, ROOT).await.as_deref(),
-        Some("two"),
-        "the parent is unchanged"
-    );
+    assert_eq!(read::<AsOf>(&session, ROOT).await.as_deref(), Some("two"), "the parent is unchanged");
     let second = session.begin().await.unwrap();
     drop(second);
     let mut tx = session.begin().await.unwrap();
     let grandchild = tx.fork(fork, one, Ownership::Ownerless).await.unwrap();
     tx.commit().await.unwrap();
-    assert_eq!(
-        read::<AsOf>(&session, grandchild).await.as_deref(),
-        Some("one"),
-        "as of an inherited entry"
-    );
+    assert_eq!(read::<AsOf>(&session, grandchild).await.as_deref(), Some("one"), "as of an inherited entry");
 }
 
 #[tokio::test]
@@ -118,10 +84,7 @@ async fn a_fork_of_this_transaction_inherits_what_it_staged() {
     let again = tx.fork(fork, entry, Ownership::Ownerless).await.unwrap();
     tx.commit().await.unwrap();
     for conversation in [fork, again] {
-        assert_eq!(
-            read::<AsOf>(&session, conversation).await.as_deref(),
-            Some("staged")
-        );
+        assert_eq!(read::<AsOf>(&session, conversation).await.as_deref(), Some("staged"));
     }
 }
 

@@ -66,16 +66,8 @@ async fn what_does_not_fit_is_refused_before_storage_is_asked() {
     let nowhere = ConversationId(999);
     let entries = [
         (nowhere, Entry::new("note"), ErrorKind::Invalid),
-        (
-            ROOT,
-            Entry::new("note").edit(Edit::omit(EntryId(999))),
-            ErrorKind::Invalid,
-        ),
-        (
-            ROOT,
-            Entry::new("note").head(Head::Entry(EntryId(999))),
-            ErrorKind::Invalid,
-        ),
+        (ROOT, Entry::new("note").edit(Edit::omit(EntryId(999))), ErrorKind::Invalid),
+        (ROOT, Entry::new("note").head(Head::Entry(EntryId(999))), ErrorKind::Invalid),
     ];
     for (conversation, entry, kind) in entries {
         let head = session.head();
@@ -87,31 +79,21 @@ async fn what_does_not_fit_is_refused_before_storage_is_asked() {
     let mut tx = session.begin().await.unwrap();
     let long = Entry::new("note").message(Message::user("x".repeat(2 << 20)));
     assert_eq!(*tx.append(ROOT, long).unwrap_err().kind(), ErrorKind::TooLarge);
-    assert_eq!(
-        *tx.append(ROOT, Entry::new("")).unwrap_err().kind(),
-        ErrorKind::TooLarge
-    );
+    assert_eq!(*tx.append(ROOT, Entry::new("")).unwrap_err().kind(), ErrorKind::TooLarge);
     assert!(tx.fork(ROOT, EntryId(999), Ownership::Ownerless).await.is_err());
 }
 
 #[tokio::test]
 async fn a_second_owner_is_told_who_has_the_session() {
     let store = store();
-    let (one, two) = (
-        Opener::new(store.clone(), World::system()).await,
-        Opener::new(store, World::system()).await,
-    );
+    let (one, two) =
+        (Opener::new(store.clone(), World::system()).await, Opener::new(store, World::system()).await);
     let session = Session::create(&one, NewSession::default()).await.unwrap();
     let error = Session::open(&two, session.id()).await.unwrap_err();
-    assert!(
-        matches!(error.kind(), ErrorKind::Owned { by, .. } if *by == one.owner),
-        "{error}"
-    );
+    assert!(matches!(error.kind(), ErrorKind::Owned { by, .. } if *by == one.owner), "{error}");
     let id = session.id();
     drop(session);
-    let session = Session::open(&two, id)
-        .await
-        .expect("claimable once the last handle is dropped");
+    let session = Session::open(&two, id).await.expect("claimable once the last handle is dropped");
     assert_eq!(session.epoch().0, 2);
 }
 
@@ -135,10 +117,7 @@ async fn an_owner_that_lost_its_lease_cannot_commit() {
 #[tokio::test]
 async fn creating_again_with_a_request_id_opens_the_first_session() {
     let opener = Opener::new(store(), World::system()).await;
-    let new = NewSession {
-        request: Some("r-1".into()),
-        ..NewSession::default()
-    };
+    let new = NewSession { request: Some("r-1".into()), ..NewSession::default() };
     let first = Session::create(&opener, new.clone()).await.unwrap();
     let id = first.id();
     first.close().await.unwrap();

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test's unwrap is an assertion")]
 
 mod abort;
+mod calls;
 mod documents;
 mod kernel;
 mod support;

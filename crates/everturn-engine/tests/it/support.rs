@@ -5,7 +5,7 @@ use everturn_core::{
     storage::{NewSession, Store},
     tool::{CallContext, Replay, Tool, ToolResult},
 };
-use everturn_engine::{Agent, Extension, Harness, LiveSession, Models, Opener, Session, SessionSpec, World};
+use everturn_engine::{Extension, Harness, LiveSession, Models, Opener, Session, SessionSpec, World};
 use everturn_testkit::scripted::{Reply, Scripted};
 use std::sync::{
     Arc,
@@ -18,9 +18,7 @@ pub(crate) fn store() -> Store {
 
 pub(crate) async fn session() -> Session {
     let opener = Opener::new(store(), World::system()).await;
-    Session::create(&opener, NewSession::default())
-        .await
-        .expect("a session")
+    Session::create(&opener, NewSession::default()).await.expect("a session")
 }
 
 /// A harness over a store, with a scripted model and the given tools.
@@ -36,14 +34,7 @@ pub(crate) async fn harness(store: &Store, model: &Scripted, extension: Extensio
 }
 
 pub(crate) fn spec() -> SessionSpec {
-    let model = Some("scripted".parse().expect("a model reference"));
-    SessionSpec {
-        agent: Agent {
-            model,
-            ..Agent::default()
-        },
-        ..SessionSpec::default()
-    }
+    SessionSpec::model("scripted".parse().expect("a model reference"))
 }
 
 /// A session whose model answers by a script, without tools.
@@ -66,11 +57,7 @@ pub(crate) struct Counting {
 
 impl Counting {
     pub(crate) fn new(replay: Replay) -> Self {
-        Self {
-            ran: Arc::new(AtomicUsize::new(0)),
-            replay,
-            gate: None,
-        }
+        Self { ran: Arc::new(AtomicUsize::new(0)), replay, gate: None }
     }
 
     pub(crate) fn count(&self) -> usize {

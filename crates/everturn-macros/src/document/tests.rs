@@ -15,10 +15,7 @@ fn refused(words: &str) -> String {
 
 /// The implementation as text, without white space.
 fn derived(input: proc_macro2::TokenStream) -> String {
-    derive(input)
-        .unwrap()
-        .to_string()
-        .replace(char::is_whitespace, "")
+    derive(input).unwrap().to_string().replace(char::is_whitespace, "")
 }
 
 #[test]
@@ -78,10 +75,7 @@ fn a_document_needs_a_kind() {
         .to_string(),
         expected
     );
-    assert_eq!(
-        refused("kind = \"\""),
-        "a kind has 1 to 256 bytes, this one has 0"
-    );
+    assert_eq!(refused("kind = \"\""), "a kind has 1 to 256 bytes, this one has 0");
     assert_eq!(
         refused(&format!("kind = \"{}\"", "é".repeat(129))),
         "a kind has 1 to 256 bytes, this one has 258"
@@ -117,10 +111,7 @@ fn an_unknown_word_is_told_what_is_allowed() {
 fn words_that_do_not_go_together_are_refused() {
     let rewindable = "history `rewindable` needs scope = \"conversation\"";
     assert_eq!(refused("kind = \"k\", history = \"rewindable\""), rewindable);
-    assert_eq!(
-        refused("kind = \"k\", scope = \"task\", history = \"rewindable\""),
-        rewindable
-    );
+    assert_eq!(refused("kind = \"k\", scope = \"task\", history = \"rewindable\""), rewindable);
     assert_eq!(
         refused("kind = \"k\", fork = \"initial\""),
         "only documents with scope = \"conversation\" are forked"

@@ -29,17 +29,11 @@ impl Calls {
         let function = piece.function.unwrap_or_default();
         let id = piece.id.filter(|id| !id.is_empty());
         let name = function.name.filter(|name| !name.is_empty());
-        let arguments = function
-            .arguments
-            .map(|raw| text_of(raw.get()))
-            .unwrap_or_default();
+        let arguments = function.arguments.map(|raw| text_of(raw.get())).unwrap_or_default();
         let at = match self.find(piece.index) {
             Some(at) if !self.0[at].is_left_by(id.as_deref(), name.is_some(), &arguments) => at,
             _ => {
-                self.0.push(Call {
-                    index: piece.index,
-                    ..Call::default()
-                });
+                self.0.push(Call { index: piece.index, ..Call::default() });
                 self.0.len() - 1
             }
         };
@@ -48,9 +42,7 @@ impl Calls {
 
     /// The call that a piece goes on with: the last one of its index; without an index the last one of all.
     fn find(&self, index: Option<u32>) -> Option<usize> {
-        self.0
-            .iter()
-            .rposition(|call| index.is_none() || call.index == index)
+        self.0.iter().rposition(|call| index.is_none() || call.index == index)
     }
 
     /// Ends the calls that are whole. The others never end.
@@ -58,10 +50,7 @@ impl Calls {
         for (at, call) in self.0.iter().enumerate().filter(|(_, call)| call.name.is_some()) {
             let call_number = number(at);
             if call.arguments.trim().is_empty() {
-                out.push_back(Ok(Delta::CallArguments {
-                    call: call_number,
-                    piece: "{}".into(),
-                }));
+                out.push_back(Ok(Delta::CallArguments { call: call_number, piece: "{}".into() }));
             } else if !call.is_whole() {
                 continue;
             }
@@ -111,10 +100,7 @@ impl Call {
             piece = &self.arguments;
         }
         if !piece.is_empty() {
-            out.push_back(Ok(Delta::CallArguments {
-                call: number,
-                piece: piece.into(),
-            }));
+            out.push_back(Ok(Delta::CallArguments { call: number, piece: piece.into() }));
         }
     }
 }

@@ -45,18 +45,14 @@ pub struct Decoder {
 impl Decoder {
     /// A decoder at the start of a body.
     pub fn new(limits: sse::Limits) -> Self {
-        Self {
-            events: Some(sse::Decoder::new(limits)),
-            answer: Answer::default(),
-        }
+        Self { events: Some(sse::Decoder::new(limits)), answer: Answer::default() }
     }
 
     /// Takes the next bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         let Some(events) = &mut self.events else { return };
         if let Err(error) = events.push(bytes, |event| self.answer.take(&event)) {
-            self.answer
-                .fail(Fault::new(FaultClass::Malformed, error.to_string()));
+            self.answer.fail(Fault::new(FaultClass::Malformed, error.to_string()));
         }
         if self.answer.over {
             self.events = None;
@@ -79,8 +75,7 @@ impl Decoder {
     fn end(&mut self, unfinished: Fault) {
         let Some(events) = self.events.take() else { return };
         if let Err(error) = events.finish(|event| self.answer.take(&event)) {
-            self.answer
-                .fail(Fault::new(FaultClass::Malformed, error.to_string()));
+            self.answer.fail(Fault::new(FaultClass::Malformed, error.to_string()));
         }
         self.answer.conclude(unfinished);
     }
@@ -131,10 +126,8 @@ impl Answer {
             return;
         }
         if data == "[DONE]" {
-            return self.conclude(Fault::new(
-                FaultClass::Transient,
-                "the answer ended without a finish reason",
-            ));
+            return self
+                .conclude(Fault::new(FaultClass::Transient, "the answer ended without a finish reason"));
         }
         match serde_json::from_str(&escapes::mend(data)) {
             Ok(chunk) => self.take_chunk(chunk),
@@ -159,10 +152,7 @@ impl Answer {
             self.started = true;
             // The model is not named: aliases are answered by dated names, which would part the message from the
             // model that it has to be sent back to.
-            self.give(Delta::Started {
-                response,
-                model: None,
-            });
+            self.give(Delta::Started { response, model: None });
         }
         for choice in chunk.choices {
             if choice.index.unwrap_or(0) == 0 {
@@ -170,10 +160,7 @@ impl Answer {
                 self.finish_reason = choice.finish_reason.or(self.finish_reason.take());
             }
         }
-        let usage = chunk
-            .usage
-            .map(everturn_core::message::Usage::from)
-            .unwrap_or_default();
+        let usage = chunk.usage.map(everturn_core::message::Usage::from).unwrap_or_default();
         if usage != everturn_core::message::Usage::default() {
             self.give(Delta::Usage(usage));
         }
@@ -248,10 +235,8 @@ impl Answer {
             "content_filter" => Stop::Filtered,
             "length" | "model_length" => Stop::Length,
             _ if self.calls.any_nameless() => {
-                return self.fail(Fault::new(
-                    FaultClass::Malformed,
-                    "the answer holds a call that names no tool",
-                ));
+                return self
+                    .fail(Fault::new(FaultClass::Malformed, "the answer holds a call that names no tool"));
             }
             _ if self.calls.any() => Stop::Calls,
             _ => Stop::Answer,

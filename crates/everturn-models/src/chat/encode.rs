@@ -31,9 +31,7 @@ pub fn encode(request: &Request, quirks: Quirks) -> Vec<u8> {
     let body = wire::Body {
         model: &request.model,
         stream: true,
-        stream_options: quirks
-            .include_usage
-            .then_some(wire::StreamOptions { include_usage: true }),
+        stream_options: quirks.include_usage.then_some(wire::StreamOptions { include_usage: true }),
         reasoning_effort: effort(request.thinking),
         tools: request.tools.iter().map(tool).collect(),
         messages: request
@@ -67,17 +65,12 @@ fn tool(spec: &everturn_core::tool::ToolSpec) -> wire::Tool<'_> {
 
 fn encode_message<'a>(message: &'a Message, model: &str, ids: &mut Ids<'a>) -> wire::Message<'a> {
     match message {
-        Message::System(system) => wire::Message::System {
-            content: &system.text,
-        },
-        Message::User(user) => wire::Message::User {
-            content: user_content(user),
-        },
+        Message::System(system) => wire::Message::System { content: &system.text },
+        Message::User(user) => wire::Message::User { content: user_content(user) },
         Message::Assistant(assistant) => encode_assistant(assistant, model, ids),
-        Message::Result(result) => wire::Message::Tool {
-            tool_call_id: ids.of_result(&result.call),
-            content: &result.text,
-        },
+        Message::Result(result) => {
+            wire::Message::Tool { tool_call_id: ids.of_result(&result.call), content: &result.text }
+        }
     }
 }
 
@@ -89,11 +82,9 @@ fn user_content(user: &User) -> wire::UserContent<'_> {
     match texts.collect::<Vec<_>>().as_slice() {
         [] => wire::UserContent::Text(""),
         [one] => wire::UserContent::Text(one.text),
-        more => wire::UserContent::Parts(
-            more.iter()
-                .map(|part| wire::TextPart { text: part.text })
-                .collect(),
-        ),
+        more => {
+            wire::UserContent::Parts(more.iter().map(|part| wire::TextPart { text: part.text }).collect())
+        }
     }
 }
 
@@ -118,10 +109,7 @@ fn encode_assistant<'a>(assistant: &'a Assistant, model: &str, ids: &mut Ids<'a>
 fn tool_call<'a>(call: &'a Call, ids: &mut Ids<'a>) -> wire::ToolCall<'a> {
     wire::ToolCall {
         id: ids.of_call(call),
-        function: wire::CallFunction {
-            name: &call.name,
-            arguments: call.arguments.get(),
-        },
+        function: wire::CallFunction { name: &call.name, arguments: call.arguments.get() },
     }
 }
 

@@ -211,10 +211,7 @@ impl From<Usage> for everturn_core::message::Usage {
             output: usage.completion_tokens,
             cached: prompt.cached_tokens,
             cache_written: prompt.cache_write_tokens,
-            reasoning: usage
-                .completion_tokens_details
-                .unwrap_or_default()
-                .reasoning_tokens,
+            reasoning: usage.completion_tokens_details.unwrap_or_default().reasoning_tokens,
         }
     }
 }

@@ -38,10 +38,7 @@ impl Question {
             let word = word.trim_matches(|c: char| "\"'`“”()[]{},;:!?".contains(c));
             word.trim_end_matches('.')
         });
-        let words = trimmed
-            .filter(|word| !word.is_empty())
-            .map(str::to_owned)
-            .collect();
+        let words = trimmed.filter(|word| !word.is_empty()).map(str::to_owned).collect();
         Self { words, text }
     }
 
@@ -67,19 +64,14 @@ impl Question {
 
     /// The text that it wants to be found: what is quoted, else the word behind a verb.
     pub(super) fn wanted(&self) -> Option<&str> {
-        let verbs = [
-            "grep", "word", "text", "for", "find", "search", "where", "contain", "mention",
-        ];
-        self.quoted()
-            .or_else(|| verbs.iter().find_map(|verb| self.behind(verb)))
+        let verbs = ["grep", "word", "text", "for", "find", "search", "where", "contain", "mention"];
+        self.quoted().or_else(|| verbs.iter().find_map(|verb| self.behind(verb)))
     }
 
     fn quoted(&self) -> Option<&str> {
         ['`', '"'].into_iter().find_map(|mark| {
             let (_, rest) = self.text.split_once(mark)?;
-            rest.split_once(mark)
-                .map(|(quoted, _)| quoted)
-                .filter(|quoted| !quoted.trim().is_empty())
+            rest.split_once(mark).map(|(quoted, _)| quoted).filter(|quoted| !quoted.trim().is_empty())
         })
     }
 

@@ -23,61 +23,30 @@ struct Rule {
 const RULES: &[Rule] = &[
     Rule {
         can: "say what your first question was",
-        when: &[
-            "first question",
-            "ask first",
-            "asked first",
-            "first ask",
-            "first asked",
-        ],
+        when: &["first question", "ask first", "asked first", "first ask", "first asked"],
         answer: first_question,
     },
     Rule {
         can: "tell which function under a folder returns the largest number",
-        when: &[
-            "function largest",
-            "function biggest",
-            "function highest",
-            "function greatest",
-        ],
+        when: &["function largest", "function biggest", "function highest", "function greatest"],
         answer: largest,
     },
-    Rule {
-        can: "count the lines of a file",
-        when: &["how many lines"],
-        answer: lines,
-    },
+    Rule { can: "count the lines of a file", when: &["how many lines"], answer: lines },
     Rule {
         can: "count the files under a folder",
         when: &["how many files", "count files"],
         answer: count_files,
     },
-    Rule {
-        can: "find a word in the files",
-        when: &["find", "search", "grep", "where"],
-        answer: search,
-    },
+    Rule { can: "find a word in the files", when: &["find", "search", "grep", "where"], answer: search },
     Rule {
         can: "list the files in a folder",
         when: &["which files", "what files", "list", "ls"],
         answer: list,
     },
-    Rule {
-        can: "show a file",
-        when: &["show", "read", "print", "open", "cat"],
-        answer: show,
-    },
+    Rule { can: "show a file", when: &["show", "read", "print", "open", "cat"], answer: show },
 ];
 
-const GREETINGS: &[&str] = &[
-    "hello",
-    "hi",
-    "hey",
-    "good morning",
-    "help",
-    "who you",
-    "what you",
-];
+const GREETINGS: &[&str] = &["hello", "hi", "hey", "good morning", "help", "who you", "what you"];
 
 /// Behind each answer, so that nobody takes it for more.
 const NOTE: &str = "(I am the demo: a few rules, no language model.)";
@@ -90,9 +59,7 @@ const SHOWN_MAX: usize = 40;
 /// What comes next in a turn.
 pub(super) fn apply(turn: &Turn<'_>) -> Reply {
     let question = &turn.question;
-    let rule = RULES
-        .iter()
-        .find(|rule| rule.when.iter().any(|words| question.has(words)));
+    let rule = RULES.iter().find(|rule| rule.when.iter().any(|words| question.has(words)));
     match rule.map(|rule| (rule.answer)(turn)) {
         Some(Ok(text) | Err(Reply::Text(text))) => Reply::Text(format!("{text}\n\n{NOTE}")),
         Some(Err(calls)) => calls,
@@ -152,18 +119,13 @@ fn left_out(more: usize, files: &[File]) -> String {
     if more > 0 {
         words += &format!(" I did not read {}.", counted(more, "more file"));
     }
-    let unread: Vec<_> = files
-        .iter()
-        .filter_map(|file| Some((&file.path, file.lines.as_ref().err()?)))
-        .collect();
+    let unread: Vec<_> =
+        files.iter().filter_map(|file| Some((&file.path, file.lines.as_ref().err()?))).collect();
     for (path, why) in unread.iter().take(NAMED_MAX) {
         words += &format!(" I could not read {path} ({why}).");
     }
     if unread.len() > NAMED_MAX {
-        words += &format!(
-            " Nor could I read {}.",
-            counted(unread.len() - NAMED_MAX, "more file")
-        );
+        words += &format!(" Nor could I read {}.", counted(unread.len() - NAMED_MAX, "more file"));
     }
     words
 }
@@ -176,20 +138,13 @@ fn added(output: &Output<'_>) -> String {
 
 /// Where the question wants to look, in words, and the source files there.
 fn sources<'a>(turn: &Turn<'a>) -> Answer<(String, Output<'a>)> {
-    let extensions: Vec<_> = LANGUAGES
-        .iter()
-        .flat_map(|language| language.extensions)
-        .copied()
-        .collect();
+    let extensions: Vec<_> = LANGUAGES.iter().flat_map(|language| language.extensions).copied().collect();
     let sources = format!("*.{{{}}}", extensions.join(","));
     let (place, patterns) = match turn.question.folder() {
         Some(folder) => (
             format!("under {folder}"),
             // A folder of that name may also be further down: crates/NAME/src.
-            vec![
-                format!("{folder}/**/{sources}"),
-                format!("**/{folder}/**/{sources}"),
-            ],
+            vec![format!("{folder}/**/{sources}"), format!("**/{folder}/**/{sources}")],
         ),
         None => ("here".into(), vec![format!("**/{sources}")]),
     };
@@ -231,9 +186,7 @@ fn file(turn: &Turn<'_>, example: &str) -> Answer<File> {
 
 fn count_files(turn: &Turn<'_>) -> Answer {
     let named = LANGUAGES.iter().find(|language| turn.question.has(language.name));
-    let kind = named.map_or("*".into(), |language| {
-        format!("*.{{{}}}", language.extensions.join(","))
-    });
+    let kind = named.map_or("*".into(), |language| format!("*.{{{}}}", language.extensions.join(",")));
     let (pattern, place) = match turn.question.folder() {
         Some(folder) => (format!("{folder}/**/{kind}"), format!("under {folder}")),
         None => (format!("**/{kind}"), "here".into()),
@@ -246,17 +199,9 @@ fn count_files(turn: &Turn<'_>) -> Answer {
 fn list(turn: &Turn<'_>) -> Answer {
     let folder = turn.question.folder().or(turn.question.path()).unwrap_or(".");
     let output = turn.call(&Ask::new("list", json!({"path": folder})))?;
-    let place = if folder == "." {
-        "here".into()
-    } else {
-        format!("in {folder}")
-    };
+    let place = if folder == "." { "here".into() } else { format!("in {folder}") };
     let names = counted(output.lines.len(), "name");
-    Ok(format!(
-        "I see {names} {place}.{}{}",
-        added(&output),
-        bullets(&output.lines)
-    ))
+    Ok(format!("I see {names} {place}.{}{}", added(&output), bullets(&output.lines)))
 }
 
 fn search(turn: &Turn<'_>) -> Answer {
@@ -268,11 +213,7 @@ fn search(turn: &Turn<'_>) -> Answer {
         places => places,
     };
     let shown = bullets(&places[..places.len().min(SHOWN_MAX)]);
-    Ok(format!(
-        "I found `{wanted}` in {}.{}{shown}",
-        counted(places.len(), "place"),
-        added(&output)
-    ))
+    Ok(format!("I found `{wanted}` in {}.{}{shown}", counted(places.len(), "place"), added(&output)))
 }
 
 fn bullets(lines: &[&str]) -> String {
@@ -282,11 +223,7 @@ fn bullets(lines: &[&str]) -> String {
 /// A pattern that matches just this text.
 fn literal(text: &str) -> String {
     let escape = |c: char| {
-        if c.is_ascii_punctuation() && c != '_' {
-            format!("\\{c}")
-        } else {
-            c.to_string()
-        }
+        if c.is_ascii_punctuation() && c != '_' { format!("\\{c}") } else { c.to_string() }
     };
     text.chars().map(escape).collect()
 }

@@ -26,36 +26,12 @@ enum Style {
 }
 
 pub(super) const LANGUAGES: &[Language] = &[
-    Language {
-        name: "rust",
-        extensions: &["rs"],
-        style: Style::Rust,
-    },
-    Language {
-        name: "python",
-        extensions: &["py"],
-        style: Style::Python,
-    },
-    Language {
-        name: "javascript",
-        extensions: &["js", "mjs", "cjs", "jsx"],
-        style: Style::Script,
-    },
-    Language {
-        name: "typescript",
-        extensions: &["ts", "tsx"],
-        style: Style::Script,
-    },
-    Language {
-        name: "go",
-        extensions: &["go"],
-        style: Style::Go,
-    },
-    Language {
-        name: "c",
-        extensions: &["c", "h"],
-        style: Style::C,
-    },
+    Language { name: "rust", extensions: &["rs"], style: Style::Rust },
+    Language { name: "python", extensions: &["py"], style: Style::Python },
+    Language { name: "javascript", extensions: &["js", "mjs", "cjs", "jsx"], style: Style::Script },
+    Language { name: "typescript", extensions: &["ts", "tsx"], style: Style::Script },
+    Language { name: "go", extensions: &["go"], style: Style::Go },
+    Language { name: "c", extensions: &["c", "h"], style: Style::C },
 ];
 
 /// A function that returns numbers as they stand.
@@ -71,28 +47,14 @@ pub(super) struct Function {
 /// The functions of a file that return numbers; the file's name tells the language.
 pub(super) fn functions(path: &str, text: &str) -> Vec<Function> {
     let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
-    let Some(language) = LANGUAGES
-        .iter()
-        .find(|language| language.extensions.contains(&extension))
-    else {
+    let Some(language) = LANGUAGES.iter().find(|language| language.extensions.contains(&extension)) else {
         return Vec::new();
     };
     let style = language.style;
-    let source = Source {
-        lexemes: &lex(text, style),
-        style,
-    };
-    let found = if style == Style::Python {
-        source.indented()
-    } else {
-        source.braced()
-    };
+    let source = Source { lexemes: &lex(text, style), style };
+    let found = if style == Style::Python { source.indented() } else { source.braced() };
     let returning = found.into_iter().filter_map(|(header, largest)| {
-        Some(Function {
-            name: header.name.to_owned(),
-            line: header.line,
-            largest: largest?,
-        })
+        Some(Function { name: header.name.to_owned(), line: header.line, largest: largest? })
     });
     returning.collect()
 }
@@ -186,17 +148,13 @@ impl<'a> Source<'a> {
     }
 
     fn header_at(self, at: usize) -> Option<Header<'a>> {
-        Some(Header {
-            name: self.word(at)?,
-            line: self.lexemes[at].line,
-        })
+        Some(Header { name: self.word(at)?, line: self.lexemes[at].line })
     }
 
     /// `NAME(...) {`, with a type of the result between in some languages.
     fn is_definition(self, at: usize) -> bool {
-        const CONTROL: &[&str] = &[
-            "if", "for", "while", "switch", "catch", "function", "with", "return", "do", "else",
-        ];
+        const CONTROL: &[&str] =
+            &["if", "for", "while", "switch", "catch", "function", "with", "return", "do", "else"];
         let is_name = self.word(at).is_some_and(|word| !CONTROL.contains(&word));
         if !is_name || !self.is(at + 1, '(') {
             return false;
@@ -207,10 +165,7 @@ impl<'a> Source<'a> {
         if self.style == Style::C || !self.is(end + 1, ':') {
             return self.is(end + 1, '{');
         }
-        self.lexemes[end + 1..]
-            .iter()
-            .take(8)
-            .any(|lexeme| lexeme.token == Token::Mark('{'))
+        self.lexemes[end + 1..].iter().take(8).any(|lexeme| lexeme.token == Token::Mark('{'))
     }
 
     /// `NAME = (...) =>` or `NAME = x =>`.
@@ -225,9 +180,7 @@ impl<'a> Source<'a> {
 
     /// The number of `return 42`.
     fn returned(self, at: usize) -> Option<i128> {
-        (self.word(at)? == "return")
-            .then(|| self.number_alone(at + 1))
-            .flatten()
+        (self.word(at)? == "return").then(|| self.number_alone(at + 1)).flatten()
     }
 
     /// The number of `=> 42`.
@@ -252,9 +205,7 @@ impl<'a> Source<'a> {
             };
             end = close;
         }
-        ![';', ',', ')', '.', '?']
-            .into_iter()
-            .any(|mark| self.is(end + 1, mark))
+        ![';', ',', ')', '.', '?'].into_iter().any(|mark| self.is(end + 1, mark))
     }
 
     /// A number that is the whole expression: what comes next ends it.
@@ -308,9 +259,7 @@ impl<'a> Source<'a> {
     }
 
     fn is(self, at: usize, mark: char) -> bool {
-        self.lexemes
-            .get(at)
-            .is_some_and(|lexeme| lexeme.token == Token::Mark(mark))
+        self.lexemes.get(at).is_some_and(|lexeme| lexeme.token == Token::Mark(mark))
     }
 }
 

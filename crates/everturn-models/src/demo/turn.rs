@@ -58,11 +58,7 @@ impl File {
 
     /// The number of its last line.
     pub(super) fn len(&self) -> usize {
-        self.lines
-            .iter()
-            .flatten()
-            .last()
-            .map_or(0, |(number, _)| *number)
+        self.lines.iter().flatten().last().map_or(0, |(number, _)| *number)
     }
 }
 
@@ -70,9 +66,7 @@ impl<'a> Turn<'a> {
     /// The turn of the newest question.
     pub(super) fn of(request: &'a Request) -> Self {
         let messages = request.messages.as_slice();
-        let asked = messages
-            .iter()
-            .rposition(|message| matches!(**message, Message::User(_)));
+        let asked = messages.iter().rposition(|message| matches!(**message, Message::User(_)));
         let since = &messages[asked.map_or(0, |at| at + 1)..];
         let results: HashMap<&CallId, &CallResult> = since
             .iter()
@@ -85,16 +79,13 @@ impl<'a> Turn<'a> {
             Message::Assistant(assistant) => Some(assistant),
             _ => None,
         });
-        let made = answers
-            .clone()
-            .flat_map(|assistant| assistant.calls())
-            .filter_map(|call| {
-                Some(Made {
-                    tool: &call.name,
-                    arguments: call.arguments.read().ok()?,
-                    result: results.get(&call.id)?,
-                })
-            });
+        let made = answers.clone().flat_map(|assistant| assistant.calls()).filter_map(|call| {
+            Some(Made {
+                tool: &call.name,
+                arguments: call.arguments.read().ok()?,
+                result: results.get(&call.id)?,
+            })
+        });
         Self {
             request,
             question: Question::new(asked.map_or(String::new(), |at| messages[at].text())),
@@ -105,11 +96,7 @@ impl<'a> Turn<'a> {
 
     /// The first question of the conversation, unless it is this one.
     pub(super) fn first_question(&self) -> Option<String> {
-        let questions = self
-            .request
-            .messages
-            .iter()
-            .filter(|message| matches!(***message, Message::User(_)));
+        let questions = self.request.messages.iter().filter(|message| matches!(***message, Message::User(_)));
         let mut questions = questions.map(|message| message.text());
         let first = questions.next()?;
         questions.next().map(|_| first)
@@ -130,21 +117,13 @@ impl<'a> Turn<'a> {
 
     /// Reads whole files, several at once.
     pub(super) fn read(&self, paths: &[&str]) -> Answer<Vec<File>> {
-        let mut files: Vec<File> = paths
-            .iter()
-            .map(|path| File {
-                path: (*path).into(),
-                lines: Ok(Vec::new()),
-            })
-            .collect();
+        let mut files: Vec<File> =
+            paths.iter().map(|path| File { path: (*path).into(), lines: Ok(Vec::new()) }).collect();
         let mut open: Vec<usize> = (0..files.len()).collect();
         for _ in 0..PAGES_MAX {
             let asks = open.iter().map(|&at| page(&files[at])).collect();
             let pages = self.calls(asks)?;
-            let read = open
-                .iter()
-                .zip(pages)
-                .filter(|(at, page)| take_page(&mut files[**at], page));
+            let read = open.iter().zip(pages).filter(|(at, page)| take_page(&mut files[**at], page));
             open = read.map(|(at, _)| *at).collect();
             if open.is_empty() {
                 break;
@@ -159,10 +138,7 @@ impl<'a> Turn<'a> {
     /// The results of calls, in order; those not made yet are asked for first, a few at a time.
     fn calls(&self, asks: Vec<Ask>) -> Answer<Vec<&'a CallResult>> {
         if let Some(ask) = asks.iter().find(|ask| !self.offers(ask.tool)) {
-            let message = format!(
-                "For that I need the tool `{}`, and it is not on offer here.",
-                ask.tool
-            );
+            let message = format!("For that I need the tool `{}`, and it is not on offer here.", ask.tool);
             return Err(Reply::Text(message));
         }
         let results: Vec<_> = asks.iter().filter_map(|ask| self.result(ask)).collect();
@@ -179,10 +155,7 @@ impl<'a> Turn<'a> {
     }
 
     fn result(&self, ask: &Ask) -> Option<&'a CallResult> {
-        let made = self
-            .made
-            .iter()
-            .find(|made| made.tool == ask.tool && made.arguments == ask.arguments);
+        let made = self.made.iter().find(|made| made.tool == ask.tool && made.arguments == ask.arguments);
         made.map(|made| made.result)
     }
 

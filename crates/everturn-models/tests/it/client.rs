@@ -42,10 +42,7 @@ async fn read_request(socket: &mut TcpStream) -> String {
         let Some((head, body)) = text.split_once("\r\n\r\n") else {
             continue;
         };
-        let length = head
-            .lines()
-            .find_map(|line| line.strip_prefix("content-length: "))
-            .unwrap();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
         if body.len() >= length.parse::<usize>().unwrap() {
             return String::from_utf8(bytes).unwrap();
         }
@@ -57,11 +54,7 @@ fn answer(status: &str, headers: &str, body: &str) -> String {
 }
 
 fn events(body: &str) -> String {
-    answer(
-        "200 OK",
-        "content-type: text/event-stream; charset=utf-8\r\nx-request-id: r7\r\n",
-        body,
-    )
+    answer("200 OK", "content-type: text/event-stream; charset=utf-8\r\nx-request-id: r7\r\n", body)
 }
 
 fn chat(base: &str, clock: &ManualClock) -> Chat {
@@ -92,10 +85,7 @@ async fn check_fault(answer: String, class: FaultClass, status: Option<u16>, mes
     let (_, folded, host) = ask(answer).await;
     let fault = folded.fault.unwrap();
     assert_eq!((fault.class, fault.status), (class, status), "{fault}");
-    assert_eq!(
-        fault.message.replace(&host, "HOST"),
-        format!("ask HOST for qwen: {message}")
-    );
+    assert_eq!(fault.message.replace(&host, "HOST"), format!("ask HOST for qwen: {message}"));
     fault
 }
 
@@ -104,15 +94,9 @@ async fn an_answer_streams_to_its_end() {
     let (request, folded, _) = ask(events(&format!("{CHUNK}{FINISH}data: [DONE]\n\n"))).await;
     assert_eq!((folded.text.as_str(), folded.stop), ("Yes.", Some(Stop::Answer)));
     let head = request.to_ascii_lowercase();
-    assert!(
-        head.starts_with("post /v1/chat/completions http/1.1\r\n"),
-        "{head}"
-    );
+    assert!(head.starts_with("post /v1/chat/completions http/1.1\r\n"), "{head}");
     assert!(head.contains("\r\naccept: text/event-stream\r\n"), "{head}");
-    assert!(
-        head.contains(&format!("\r\nauthorization: bearer {KEY}\r\n")),
-        "{head}"
-    );
+    assert!(head.contains(&format!("\r\nauthorization: bearer {KEY}\r\n")), "{head}");
 }
 
 #[tokio::test]
@@ -120,27 +104,17 @@ async fn a_cut_answer_is_a_fault_behind_what_came() {
     let (_, folded, _) = ask(events(CHUNK)).await;
     assert_eq!(folded.text, "Yes.");
     let fault = folded.fault.unwrap();
-    assert_eq!(
-        (fault.class, fault.request.as_deref()),
-        (FaultClass::Transient, Some("r7"))
-    );
+    assert_eq!((fault.class, fault.request.as_deref()), (FaultClass::Transient, Some("r7")));
 
     let chunked = format!("{:x}\r\n{CHUNK}\r\n", CHUNK.len());
     let headers = "content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n";
     let (_, folded, _) = ask(answer("200 OK", headers, &chunked)).await;
-    assert_eq!(
-        (folded.text.as_str(), folded.fault_class()),
-        ("Yes.", Some(FaultClass::Transient))
-    );
+    assert_eq!((folded.text.as_str(), folded.fault_class()), ("Yes.", Some(FaultClass::Transient)));
 }
 
 #[tokio::test]
 async fn a_page_is_no_stream() {
-    let page = answer(
-        "200 OK",
-        "content-type: text/html\r\n",
-        "<html><body>Welcome</body></html>",
-    );
+    let page = answer("200 OK", "content-type: text/html\r\n", "<html><body>Welcome</body></html>");
     let message = "the answer is text/html and no event stream; check the base URL (it usually ends in /v1) and that the \
                    server can stream";
     check_fault(page, FaultClass::Malformed, Some(200), message).await;
@@ -172,11 +146,7 @@ async fn a_wait_reaches_the_fault() {
 
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
-    let redirect = answer(
-        "307 Temporary Redirect",
-        "location: https://elsewhere.test/v1?token=x\r\n",
-        "",
-    );
+    let redirect = answer("307 Temporary Redirect", "location: https://elsewhere.test/v1?token=x\r\n", "");
     let message = "status 307: redirected to https://elsewhere.test, which is not followed, since the key is for this \
                    endpoint alone; set the base URL to where the server is";
     check_fault(redirect, FaultClass::Invalid, Some(307), message).await;
@@ -187,18 +157,11 @@ async fn a_server_that_is_not_there_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let deltas: Vec<_> = chat(&format!("{host}/v1"), &ManualClock::default())
-        .stream(request())
-        .collect()
-        .await;
+    let deltas: Vec<_> =
+        chat(&format!("{host}/v1"), &ManualClock::default()).stream(request()).collect().await;
     let fault = Folded::of(deltas).fault.unwrap();
     assert_eq!(fault.class, FaultClass::Transient);
-    assert!(
-        fault
-            .message
-            .starts_with(&format!("ask {host} for qwen: no connection: ")),
-        "{fault}"
-    );
+    assert!(fault.message.starts_with(&format!("ask {host} for qwen: no connection: ")), "{fault}");
 }
 
 #[tokio::test]
@@ -206,19 +169,13 @@ async fn a_key_goes_only_where_it_belongs() {
     let done = || events(&format!("{FINISH}data: [DONE]\n\n"));
     let (base, server) = serve(done()).await;
     let elsewhere = chat("http://127.0.0.1:9/v1", &ManualClock::default());
-    let with_endpoint = Request {
-        endpoint: Some(base.clone()),
-        ..request()
-    };
+    let with_endpoint = Request { endpoint: Some(base.clone()), ..request() };
     let (served, _) = tokio::join!(server, elsewhere.stream(with_endpoint).collect::<Vec<_>>());
     let sent = served.unwrap().0;
     assert!(sent.contains(ENDPOINT_KEY) && !sent.contains(KEY), "{sent}");
 
     let (base, server) = serve(done()).await;
-    let with_endpoint = Request {
-        endpoint: Some(format!("{base}/")),
-        ..request()
-    };
+    let with_endpoint = Request { endpoint: Some(format!("{base}/")), ..request() };
     let model = chat(&base, &ManualClock::default());
     let (served, _) = tokio::join!(server, model.stream(with_endpoint).collect::<Vec<_>>());
     let sent = served.unwrap().0;
@@ -228,10 +185,7 @@ async fn a_key_goes_only_where_it_belongs() {
 #[tokio::test]
 async fn an_endpoint_with_a_password_is_refused_before_anything_is_sent() {
     let model = chat("http://127.0.0.1:9/v1", &ManualClock::default());
-    let with_endpoint = Request {
-        endpoint: Some("http://me:secret@127.0.0.1:9/v1".into()),
-        ..request()
-    };
+    let with_endpoint = Request { endpoint: Some("http://me:secret@127.0.0.1:9/v1".into()), ..request() };
     let deltas: Vec<_> = model.stream(with_endpoint).collect().await;
     let fault = Folded::of(deltas).fault.unwrap();
     assert_eq!(fault.class, FaultClass::Invalid);
@@ -260,12 +214,7 @@ async fn silence_ends_the_answer() {
     assert_eq!(stream.next().await, Some(Ok(Delta::Text("Yes.".into()))));
     let fault = next_in_silence(&mut stream, &clock).await.unwrap().unwrap_err();
     assert_eq!(fault.class, FaultClass::Transient);
-    assert!(
-        fault
-            .message
-            .ends_with("no byte came for 300 s, so the connection was given up"),
-        "{fault}"
-    );
+    assert!(fault.message.ends_with("no byte came for 300 s, so the connection was given up"), "{fault}");
     assert_eq!(stream.next().await, None);
 }
 

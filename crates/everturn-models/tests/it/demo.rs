@@ -33,12 +33,7 @@ struct World {
 impl World {
     fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let files = files.into_iter().map(|(path, text)| (path.into(), text.into()));
-        Self {
-            files: files.collect(),
-            messages: Vec::new(),
-            tools: TOOLS,
-            steps: Vec::new(),
-        }
+        Self { files: files.collect(), messages: Vec::new(), tools: TOOLS, steps: Vec::new() }
     }
 
     /// Asks, makes the calls that the demo wants, and gives its answer.
@@ -78,21 +73,13 @@ impl World {
                 arguments: RawJson::of(&ask.arguments).unwrap(),
             })
         });
-        let answer = Assistant {
-            parts: calls.collect(),
-            ..Assistant::default()
-        };
+        let answer = Assistant { parts: calls.collect(), ..Assistant::default() };
         let results = asks.iter().enumerate().map(|(at, ask)| {
             let (text, outcome) = match self.run(ask) {
                 Ok(text) => (text, Outcome::Ok),
                 Err(text) => (text, Outcome::Error),
             };
-            Message::Result(CallResult {
-                call: call(at),
-                text,
-                outcome,
-                time: None,
-            })
+            Message::Result(CallResult { call: call(at), text, outcome, time: None })
         });
         let results: Vec<_> = results.collect();
         self.messages.push(Message::Assistant(answer));
@@ -120,11 +107,8 @@ impl World {
         let text = self.files.get(path).ok_or(format!("read {path}: no such file"))?;
         let from = usize::try_from(offset).unwrap() - 1;
         let lines: Vec<_> = text.lines().enumerate().skip(from).collect();
-        let shown: String = lines
-            .iter()
-            .take(3)
-            .map(|(at, line)| format!("{:>6}\t{line}\n", at + 1))
-            .collect();
+        let shown: String =
+            lines.iter().take(3).map(|(at, line)| format!("{:>6}\t{line}\n", at + 1)).collect();
         Ok(match lines.len() {
             0 => "(the file is empty)".into(),
             1..=3 => shown,
@@ -147,22 +131,10 @@ impl World {
     }
 
     fn glob(&self, pattern: &str) -> String {
-        let glob = GlobBuilder::new(pattern)
-            .literal_separator(true)
-            .build()
-            .unwrap()
-            .compile_matcher();
-        let paths: String = self
-            .files
-            .keys()
-            .filter(|path| glob.is_match(path))
-            .map(|path| format!("{path}\n"))
-            .collect();
-        if paths.is_empty() {
-            "(no file matches)".into()
-        } else {
-            paths
-        }
+        let glob = GlobBuilder::new(pattern).literal_separator(true).build().unwrap().compile_matcher();
+        let paths: String =
+            self.files.keys().filter(|path| glob.is_match(path)).map(|path| format!("{path}\n")).collect();
+        if paths.is_empty() { "(no file matches)".into() } else { paths }
     }
 
     fn grep(&self, word: &str) -> String {
@@ -171,11 +143,7 @@ impl World {
             lines.map(move |(at, line)| format!("{path}:{}:{line}\n", at + 1))
         });
         let places: String = lines.collect();
-        if places.is_empty() {
-            "(no line matches)".into()
-        } else {
-            places
-        }
+        if places.is_empty() { "(no line matches)".into() } else { places }
     }
 }
 
@@ -246,19 +214,13 @@ fn the_answer_says_what_was_read() {
                     to return as it stands.";
     assert_eq!(world.ask(LARGEST), expected);
     let reads = |path: &str| Ask::new("read", json!({"path": path}));
-    assert_eq!(
-        world.steps[1],
-        [reads("src/a.rs"), reads("src/b/c.py")],
-        "both at once"
-    );
+    assert_eq!(world.steps[1], [reads("src/a.rs"), reads("src/b/c.py")], "both at once");
 }
 
 #[test]
 fn files_that_cannot_be_read_are_named() {
-    let mut world = World::new([
-        ("src/a.rs", "fn a() -> u8 { 1 }\n"),
-        ("src/denied.rs", "fn b() -> u8 { 2 }\n"),
-    ]);
+    let mut world =
+        World::new([("src/a.rs", "fn a() -> u8 { 1 }\n"), ("src/denied.rs", "fn b() -> u8 { 2 }\n")]);
     let expected = "`a` returns the largest number: 1 (src/a.rs, line 1). I read 1 file and saw 1 function with a number to \
                     return as it stands. I could not read src/denied.rs (error: not for you).";
     assert_eq!(world.ask(LARGEST), expected);
@@ -271,99 +233,54 @@ fn a_folder_further_down_is_found_too() {
         ("crates/one/tests/a.rs", "fn b() -> u8 { 2 }"),
     ]);
     assert!(
-        world
-            .ask(LARGEST)
-            .starts_with("`a` returns the largest number: 1 (crates/one/src/lib.rs, line 1).")
+        world.ask(LARGEST).starts_with("`a` returns the largest number: 1 (crates/one/src/lib.rs, line 1).")
     );
 }
 
 #[test]
 fn many_files_are_read_a_few_at_a_time_and_long_ones_page_by_page() {
     let files: Vec<_> = (0..30)
-        .map(|n| {
-            (
-                format!("src/f{n:02}.rs"),
-                format!("\n\n\n\nfn f{n}() -> u8 {{\n    {n}\n}}\n"),
-            )
-        })
+        .map(|n| (format!("src/f{n:02}.rs"), format!("\n\n\n\nfn f{n}() -> u8 {{\n    {n}\n}}\n")))
         .collect();
     let mut world = World::new(files.iter().map(|(path, text)| (path.as_str(), text.as_str())));
-    assert!(
-        world
-            .ask(LARGEST)
-            .starts_with("`f29` returns the largest number: 29 (src/f29.rs, line 5).")
-    );
+    assert!(world.ask(LARGEST).starts_with("`f29` returns the largest number: 29 (src/f29.rs, line 5)."));
     assert!(world.steps.iter().all(|asks| asks.len() <= 8), "bounded");
-    let mut made: Vec<_> = world
-        .steps
-        .concat()
-        .iter()
-        .map(|ask| format!("{ask:?}"))
-        .collect();
+    let mut made: Vec<_> = world.steps.concat().iter().map(|ask| format!("{ask:?}")).collect();
     made.sort();
     made.dedup();
     let calls: usize = world.steps.iter().map(Vec::len).sum();
-    assert_eq!(
-        (made.len(), calls),
-        (91, 91),
-        "one glob, three pages of thirty files, none twice"
-    );
+    assert_eq!((made.len(), calls), (91, 91), "one glob, three pages of thirty files, none twice");
 }
 
 #[track_caller]
 fn check(question: &str, expected: &str) {
     let readme = "# Pond\n\nThree frogs.\nNo fish.\nfrogs!\n";
-    let mut world = World::new([
-        ("README.md", readme),
-        ("src/lib.rs", "// frogs\n"),
-        ("src/bin/a.py", ""),
-    ]);
+    let mut world = World::new([("README.md", readme), ("src/lib.rs", "// frogs\n"), ("src/bin/a.py", "")]);
     assert_eq!(world.ask(question), expected, "{question}");
 }
 
 #[test]
 fn questions_about_files_are_answered() {
     check("How many files are there?", "I count 3 files here.");
-    check(
-        "how many files are in the src directory?",
-        "I count 2 files under src.",
-    );
-    check(
-        "How many Python files are there in total?",
-        "I count 1 file here.",
-    );
-    check(
-        "Which files are in src?",
-        "I see 2 names in src.\n- bin/\n- lib.rs",
-    );
+    check("how many files are in the src directory?", "I count 2 files under src.");
+    check("How many Python files are there in total?", "I count 1 file here.");
+    check("Which files are in src?", "I see 2 names in src.\n- bin/\n- lib.rs");
     check("list the files", "I see 2 names here.\n- README.md\n- src/");
     check("How many lines are in README.md?", "README.md has 5 lines.");
-    check(
-        "show me `src/lib.rs`, please",
-        "src/lib.rs:\n\n```\n// frogs\n```",
-    );
+    check("show me `src/lib.rs`, please", "src/lib.rs:\n\n```\n// frogs\n```");
     check(
         "find frogs",
         "I found `frogs` in 3 places.\n- README.md:3:Three frogs.\n- README.md:5:frogs!\n- src/lib.rs:1:// frogs",
     );
-    check(
-        "Where is \"No fish.\"?",
-        "I found `No fish.` in 1 place.\n- README.md:4:No fish.",
-    );
+    check("Where is \"No fish.\"?", "I found `No fish.` in 1 place.\n- README.md:4:No fish.");
     check("search for toads", "I found `toads` nowhere.");
     check("show", "Which file? Ask for example: show README.md");
 }
 
 #[test]
 fn what_fails_is_told() {
-    check(
-        "read NOTES.md",
-        "I could not read NOTES.md (error: read NOTES.md: no such file).",
-    );
-    check(
-        "which function under lib returns the largest number?",
-        "I found no source files under lib.",
-    );
+    check("read NOTES.md", "I could not read NOTES.md (error: read NOTES.md: no such file).");
+    check("which function under lib returns the largest number?", "I found no source files under lib.");
 
     let long = "x\n".repeat(200);
     let answer = World::new([("long.txt", long.as_str())]).ask("how many lines are in long.txt?");
@@ -371,10 +288,7 @@ fn what_fails_is_told() {
 
     let mut world = World::new([]);
     world.tools = &["read"];
-    assert_eq!(
-        world.ask("find frogs"),
-        "For that I need the tool `grep`, and it is not on offer here."
-    );
+    assert_eq!(world.ask("find frogs"), "For that I need the tool `grep`, and it is not on offer here.");
     assert!(world.steps.is_empty());
 }
 
@@ -389,16 +303,11 @@ fn a_denied_call_is_told_and_not_made_again() {
     let denied = Message::Result(CallResult {
         call: call.id.clone(),
         text: "denied by the rule deny read(**)".into(),
-        outcome: Outcome::Denied {
-            rule: "deny read(**)".into(),
-        },
+        outcome: Outcome::Denied { rule: "deny read(**)".into() },
         time: None,
     });
     let mut world = World::new([]);
-    let asked = Message::Assistant(Assistant {
-        parts: vec![Part::Call(call)],
-        ..Assistant::default()
-    });
+    let asked = Message::Assistant(Assistant { parts: vec![Part::Call(call)], ..Assistant::default() });
     world.messages = vec![Message::user("find frogs"), asked, denied];
     let expected = "I called `grep` with `{\"pattern\":\"frogs\"}`, and it did not work (denied): denied by the rule deny \
                     read(**)";
@@ -408,10 +317,7 @@ fn a_denied_call_is_told_and_not_made_again() {
 #[test]
 fn it_remembers_the_conversation() {
     let mut world = World::new([("a.md", "x\n")]);
-    assert_eq!(
-        world.ask("What is the first question of this conversation?"),
-        "This is your first question."
-    );
+    assert_eq!(world.ask("What is the first question of this conversation?"), "This is your first question.");
     world.ask("how many files are there?");
     let first = "Your first question was: What is the first question of this conversation?";
     assert_eq!(world.ask("What did I ask first?"), first);
@@ -420,25 +326,14 @@ fn it_remembers_the_conversation() {
 
 #[test]
 fn it_says_what_it_is() {
-    for question in [
-        "Hello!",
-        "hi",
-        "Who are you?",
-        "what can you do",
-        "Write me a poem.",
-        "",
-    ] {
+    for question in ["Hello!", "hi", "Who are you?", "what can you do", "Write me a poem.", ""] {
         let answer = World::new([]).ask(question);
         assert!(
             answer.contains("no language model") && answer.contains("- show a file"),
             "{question}: {answer}"
         );
     }
-    assert!(
-        World::new([])
-            .ask("Write me a poem.")
-            .starts_with("That is more than I can do. ")
-    );
+    assert!(World::new([]).ask("Write me a poem.").starts_with("That is more than I can do. "));
 }
 
 #[test]
@@ -450,14 +345,7 @@ fn calls_stream_like_those_of_any_model() {
     let folded = Folded::of(deltas.expect("calls need no pace"));
     let call = json!({"name": "list", "arguments": {"path": "src"}, "provider_id": Value::Null});
     assert_eq!((folded.calls(), folded.stop), (json!([call]), Some(Stop::Calls)));
-    assert_eq!(
-        folded.usage,
-        Some(Usage {
-            input: Some(2),
-            output: Some(1),
-            ..Usage::default()
-        })
-    );
+    assert_eq!(folded.usage, Some(Usage { input: Some(2), output: Some(1), ..Usage::default() }));
 }
 
 #[tokio::test]
@@ -470,8 +358,5 @@ async fn words_come_at_the_pace_of_the_clock() {
     clock.advance(Duration::from_millis(19));
     assert_eq!(stream.next().now_or_never(), None);
     clock.advance(Duration::from_millis(1));
-    assert_eq!(
-        stream.next().now_or_never(),
-        Some(Some(Ok(Delta::Text("Hello! ".into()))))
-    );
+    assert_eq!(stream.next().now_or_never(), Some(Some(Ok(Delta::Text("Hello! ".into())))));
 }

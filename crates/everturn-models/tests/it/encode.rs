@@ -29,16 +29,8 @@ fn call(id: &str, provider: Option<&str>) -> Part {
 }
 
 fn answer(parts: Vec<Part>, model: &str) -> Message {
-    let origin = Origin {
-        provider: "chat".into(),
-        model: model.into(),
-        response: None,
-    };
-    Message::Assistant(Assistant {
-        parts,
-        origin: Some(origin),
-        ..Assistant::default()
-    })
+    let origin = Origin { provider: "chat".into(), model: model.into(), response: None };
+    Message::Assistant(Assistant { parts, origin: Some(origin), ..Assistant::default() })
 }
 
 fn result(call: &str) -> Message {
@@ -58,17 +50,11 @@ fn a_request_with_everything() {
             Message::system("Be brief."),
             Message::user("weigh it"),
             answer(
-                vec![
-                    Part::Thinking("Hm.".into()),
-                    Part::Text("Yes.".into()),
-                    call("c1", Some("call_a")),
-                ],
+                vec![Part::Thinking("Hm.".into()), Part::Text("Yes.".into()), call("c1", Some("call_a"))],
                 "qwen",
             ),
             result("c1"),
-            Message::User(User {
-                parts: vec![Part::Text("and".into()), Part::Text("again".into())],
-            }),
+            Message::User(User { parts: vec![Part::Text("and".into()), Part::Text("again".into())] }),
         ],
     );
     request.thinking = Thinking::High;
@@ -97,18 +83,12 @@ fn a_request_with_everything() {
         ],
     });
     assert_eq!(body(&request), expected);
-    assert_eq!(
-        encode(&request, Quirks::default()),
-        encode(&request.clone(), Quirks::default())
-    );
+    assert_eq!(encode(&request, Quirks::default()), encode(&request.clone(), Quirks::default()));
 }
 
 #[test]
 fn a_server_that_takes_no_stream_options_gets_none() {
-    let bytes = encode(
-        &Request::new("m", [Message::user("a")]),
-        Quirks { include_usage: false },
-    );
+    let bytes = encode(&Request::new("m", [Message::user("a")]), Quirks { include_usage: false });
     let expected = json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": "a"}]});
     assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), expected);
 }
@@ -121,10 +101,7 @@ fn opaque_items_go_back_to_the_model_that_made_them_and_to_no_other() {
     let bytes = |model: &str| String::from_utf8(encode(&request(model), Quirks::default())).unwrap();
     assert!(bytes("qwen").contains(&format!(r#""reasoning_details":[{raw}]"#)));
     assert!(!bytes("other").contains("reasoning"));
-    let nobody = Message::Assistant(Assistant {
-        parts: vec![item()],
-        ..Assistant::default()
-    });
+    let nobody = Message::Assistant(Assistant { parts: vec![item()], ..Assistant::default() });
     assert_eq!(messages([nobody]), json!([{"role": "assistant", "content": ""}]));
 }
 
@@ -132,12 +109,7 @@ fn opaque_items_go_back_to_the_model_that_made_them_and_to_no_other() {
 fn ids_on_the_wire_are_unique_whatever_the_provider_sent() {
     let sent = messages([
         answer(
-            vec![
-                call("c1", Some("x")),
-                call("c2", Some("x")),
-                call("c3", Some("")),
-                call("c4", None),
-            ],
+            vec![call("c1", Some("x")), call("c2", Some("x")), call("c3", Some("")), call("c4", None)],
             "qwen",
         ),
         result("c2"),
@@ -148,15 +120,11 @@ fn ids_on_the_wire_are_unique_whatever_the_provider_sent() {
         result("c5"),
         result("c6"),
     ]);
-    let calls: Vec<_> = [0, 5]
-        .iter()
-        .flat_map(|at| sent[at]["tool_calls"].as_array().unwrap())
-        .collect();
+    let calls: Vec<_> = [0, 5].iter().flat_map(|at| sent[at]["tool_calls"].as_array().unwrap()).collect();
     let calls: Vec<_> = calls.iter().map(|call| call["id"].as_str().unwrap()).collect();
     assert_eq!(calls, ["x", "c2", "c3", "c4", "c6", "c6_"]);
-    let results: Vec<_> = [1, 2, 3, 4, 6, 7]
-        .map(|at: usize| sent[at]["tool_call_id"].as_str().unwrap())
-        .into();
+    let results: Vec<_> =
+        [1, 2, 3, 4, 6, 7].map(|at: usize| sent[at]["tool_call_id"].as_str().unwrap()).into();
     assert_eq!(results, ["c2", "x", "c3", "c4", "c6", "c6_"]);
 }
 
@@ -172,12 +140,7 @@ fn each_request_begins_with_the_bytes_of_the_one_before() {
             Message::assistant("done"),
         ]
     };
-    let bytes = |turns: u32| {
-        encode(
-            &Request::new("qwen", (0..turns).flat_map(turn)),
-            Quirks::default(),
-        )
-    };
+    let bytes = |turns: u32| encode(&Request::new("qwen", (0..turns).flat_map(turn)), Quirks::default());
     for turns in 1..20 {
         let (shorter, longer) = (bytes(turns), bytes(turns + 1));
         let end = shorter.len() - "]}".len();

@@ -35,26 +35,14 @@ impl Folded {
     }
 
     fn take(&mut self, delta: Result<Delta, Fault>) {
-        assert!(
-            self.stop.is_none() && self.fault.is_none(),
-            "something behind the end: {delta:?}"
-        );
+        assert!(self.stop.is_none() && self.fault.is_none(), "something behind the end: {delta:?}");
         match delta {
             Ok(Delta::Started { .. }) => (),
             Ok(Delta::Text(text)) => self.text.push_str(&text),
             Ok(Delta::Thinking(text)) => self.thinking.push_str(&text),
             Ok(Delta::CallStart { call, provider, name }) => {
-                assert_eq!(
-                    call as usize,
-                    self.calls.len(),
-                    "calls are numbered in the order they appear"
-                );
-                self.calls.push(FoldedCall {
-                    provider,
-                    name,
-                    arguments: String::new(),
-                    ended: false,
-                });
+                assert_eq!(call as usize, self.calls.len(), "calls are numbered in the order they appear");
+                self.calls.push(FoldedCall { provider, name, arguments: String::new(), ended: false });
             }
             Ok(Delta::CallArguments { call, piece }) => self.call(call).arguments.push_str(&piece),
             Ok(Delta::CallEnd { call }) => self.call(call).ended = true,
@@ -91,10 +79,7 @@ impl Folded {
                 "cache_written": usage.cache_written, "reasoning": usage.reasoning,
             })
         });
-        let opaque = self
-            .opaque
-            .iter()
-            .map(|item| serde_json::from_str::<Value>(item).unwrap());
+        let opaque = self.opaque.iter().map(|item| serde_json::from_str::<Value>(item).unwrap());
         json!({
             "text": self.text,
             "thinking": self.thinking,

@@ -1,9 +1,6 @@
 //! What the model providers promise, shown on fixtures and over a loopback socket.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on has failed, and says where"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed, and says where")]
 
 mod client;
 mod clock;

@@ -27,13 +27,7 @@ fn decode<'a>(limits: Limits, pieces: impl IntoIterator<Item = &'a [u8]>) -> (Ev
 }
 
 fn event(data: &'static str) -> Event<'static> {
-    Event {
-        name: "".into(),
-        id: "".into(),
-        data: data.into(),
-        retry_ms: None,
-        whole: true,
-    }
+    Event { name: "".into(), id: "".into(), data: data.into(), retry_ms: None, whole: true }
 }
 
 #[track_caller]
@@ -54,39 +48,11 @@ fn the_grammar_is_followed() {
     check(": comment\n\nevent: lost\n\ndata: a\n\n", &[event("a")]);
     check("DATA: a\ndatum: b\ndata : c\n\n", &[]);
     check("data: a: b\n\n", &[event("a: b")]);
-    check(
-        "event: ping\ndata: a\n\ndata: b\n\n",
-        &[
-            Event {
-                name: "ping".into(),
-                ..event("a")
-            },
-            event("b"),
-        ],
-    );
-    check(
-        "data: a",
-        &[Event {
-            whole: false,
-            ..event("a")
-        }],
-    );
-    check(
-        "data: a\r\n",
-        &[Event {
-            whole: false,
-            ..event("a")
-        }],
-    );
-    let kept = |data| Event {
-        id: "7".into(),
-        retry_ms: Some(30),
-        ..event(data)
-    };
-    check(
-        "id: 7\nretry: 30\ndata: a\n\nid: x\0\nretry: 4s\ndata: b\n\n",
-        &[kept("a"), kept("b")],
-    );
+    check("event: ping\ndata: a\n\ndata: b\n\n", &[Event { name: "ping".into(), ..event("a") }, event("b")]);
+    check("data: a", &[Event { whole: false, ..event("a") }]);
+    check("data: a\r\n", &[Event { whole: false, ..event("a") }]);
+    let kept = |data| Event { id: "7".into(), retry_ms: Some(30), ..event(data) };
+    check("id: 7\nretry: 30\ndata: a\n\nid: x\0\nretry: 4s\ndata: b\n\n", &[kept("a"), kept("b")]);
 }
 
 #[test]
@@ -97,21 +63,14 @@ fn invalid_bytes_become_replacement_characters() {
 
 #[test]
 fn what_is_over_a_limit_ends_the_stream_and_what_came_before_counts() {
-    let limits = Limits {
-        line: 10,
-        event: 12,
-        body: 60,
-    };
+    let limits = Limits { line: 10, event: 12, body: 60 };
     let end = |body: &str| {
         let (events, end) = decode(limits, [body.as_bytes()]);
         (events.len(), end.map_err(|error| (error.what, error.limit)))
     };
     assert_eq!(end("data: 1234\n\n"), (1, Ok(())));
     assert_eq!(end("data: 1\n\ndata: 12345\n\n"), (1, Err(("line", 10))));
-    assert_eq!(
-        end("data: 1\n\n: a comment that is long\n"),
-        (1, Err(("line", 10)))
-    );
+    assert_eq!(end("data: 1\n\n: a comment that is long\n"), (1, Err(("line", 10))));
     assert_eq!(end(&"data: 1234\n".repeat(3)), (0, Err(("event", 12))));
     assert_eq!(end(&"data: 1\n\n".repeat(7)), (6, Err(("body", 60))));
 }

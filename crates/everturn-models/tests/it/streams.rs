@@ -49,11 +49,7 @@ fn ways(body: &str) -> Vec<(String, Vec<Vec<u8>>)> {
         .split_inclusive('\n')
         .map(|line| {
             let named = line.starts_with("event:") || line.starts_with("data:");
-            if named {
-                format!(": x\n{line}")
-            } else {
-                line.to_owned()
-            }
+            if named { format!(": x\n{line}") } else { line.to_owned() }
         })
         .collect();
     let mut ways = vec![
@@ -141,24 +137,13 @@ fn whole_calls_without_ids_and_indexes_are_told_apart_by_their_names() {
 fn arguments_may_come_as_an_object() {
     let call = json!({"tool_calls": [{"index": 0, "function": {"name": "weigh", "arguments": {"n": 1}}}]});
     let folded = folded(&(delta(&call) + &finish("stop")));
-    assert_eq!(
-        folded.calls(),
-        json!([{"name": "weigh", "arguments": {"n": 1}, "provider_id": null}])
-    );
+    assert_eq!(folded.calls(), json!([{"name": "weigh", "arguments": {"n": 1}, "provider_id": null}]));
 }
 
 #[test]
 fn two_blocks_of_thinking_are_parted_by_a_newline() {
-    let body = [
-        json!({"reasoning": "One, "}),
-        json!({"reasoning": "two."}),
-        json!({"content": "A"}),
-    ];
-    let body: String = body
-        .iter()
-        .chain([&json!({"reasoning": "Three."})])
-        .map(delta)
-        .collect();
+    let body = [json!({"reasoning": "One, "}), json!({"reasoning": "two."}), json!({"content": "A"})];
+    let body: String = body.iter().chain([&json!({"reasoning": "Three."})]).map(delta).collect();
     assert_eq!(folded(&(body + &finish("stop"))).thinking, "One, two.\nThree.");
 }
 
@@ -171,18 +156,12 @@ fn text_in_parts_is_text() {
 #[test]
 fn half_a_character_becomes_a_replacement_character() {
     let body = r#"data: {"choices":[{"delta":{"content":"\ud83d, \\ud83d, \ud83d\ude00, \ude00"},"finish_reason":"stop"}]}"#;
-    assert_eq!(
-        folded(&format!("{body}\n\n")).text,
-        "\u{FFFD}, \\ud83d, 😀, \u{FFFD}"
-    );
+    assert_eq!(folded(&format!("{body}\n\n")).text, "\u{FFFD}, \\ud83d, 😀, \u{FFFD}");
 }
 
 #[test]
 fn what_is_no_json_is_malformed_and_unknown_events_are_counted() {
-    assert_eq!(
-        folded("data: hello\n\n").fault_class(),
-        Some(FaultClass::Malformed)
-    );
+    assert_eq!(folded("data: hello\n\n").fault_class(), Some(FaultClass::Malformed));
 
     let mut decoder = Decoder::new(Limits::default());
     decoder.push(b"data: {\"type\":\"ping\"}\n\ndata: {\"new\":[1]}\n\n");
@@ -192,17 +171,11 @@ fn what_is_no_json_is_malformed_and_unknown_events_are_counted() {
 
 #[test]
 fn a_line_over_its_limit_ends_the_answer_behind_what_came_before() {
-    let mut decoder = Decoder::new(Limits {
-        line: 200,
-        ..Limits::default()
-    });
+    let mut decoder = Decoder::new(Limits { line: 200, ..Limits::default() });
     decoder.push((delta(&json!({"content": "A"})) + "data: " + &"x".repeat(300)).as_bytes());
     decoder.finish();
     let folded = Folded::of(std::iter::from_fn(|| decoder.pop()));
-    assert_eq!(
-        (folded.text.as_str(), folded.fault_class()),
-        ("A", Some(FaultClass::Malformed))
-    );
+    assert_eq!((folded.text.as_str(), folded.fault_class()), ("A", Some(FaultClass::Malformed)));
 }
 
 #[test]

@@ -31,10 +31,8 @@ pub(super) fn text<'row>(
     };
     let found = crc32fast::hash(bytes);
     if i64::from(found) != stored {
-        let what = format!(
-            "the checksum says {stored:08x}, the body's {} bytes give {found:08x}",
-            bytes.len()
-        );
+        let what =
+            format!("the checksum says {stored:08x}, the body's {} bytes give {found:08x}", bytes.len());
         return Err(Error::corrupt(what, place()).into());
     }
     let text = std::str::from_utf8(bytes).map_err(|fault| Error::corrupt(fault.to_string(), place()))?;

@@ -56,9 +56,7 @@ impl Bell {
     /// SQLite refuses a second checkpoint at once, without waiting for the first.
     pub(super) fn cut(&self, connection: &Connection) -> rusqlite::Result<()> {
         let _mine = self.broom.lock().unwrap_or_else(PoisonError::into_inner);
-        connection
-            .wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::TRUNCATE)
-            .map(drop)
+        connection.wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::TRUNCATE).map(drop)
     }
 }
 
@@ -78,10 +76,7 @@ impl Checkpointer {
         };
         let rung = bell.clone();
         let thread = thread::spawn(move || run(&connection, &rung));
-        Ok(Self {
-            bell,
-            thread: Some(thread),
-        })
+        Ok(Self { bell, thread: Some(thread) })
     }
 
     pub(super) fn bell(&self) -> Bell {
@@ -117,9 +112,7 @@ fn run(connection: &Connection, bell: &Bell) {
 fn rest(connection: &Connection) {
     let rest = || {
         connection.busy_timeout(Duration::ZERO)?;
-        let grown = connection
-            .wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::PASSIVE)?
-            .0;
+        let grown = connection.wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::PASSIVE)?.0;
         let mode = match u32::try_from(grown) {
             Ok(pages) if pages > KEPT_PAGES => CheckpointMode::TRUNCATE,
             _ => CheckpointMode::RESTART,

@@ -46,10 +46,7 @@ pub(super) fn commit(db: &Connection, batch: &Batch) -> Outcome<Committed> {
         return Ok(refuse(db, batch)??);
     }
     let target = Target { batch, sid };
-    batch
-        .writes
-        .iter()
-        .try_for_each(|write| store(db, target, write))?;
+    batch.writes.iter().try_for_each(|write| store(db, target, write))?;
     Ok(Committed::Stored)
 }
 

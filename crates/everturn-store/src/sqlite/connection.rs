@@ -70,8 +70,7 @@ impl Place {
 
     /// A connection that cannot write.
     pub(super) fn open_reader(&self) -> Result<Connection> {
-        self.open(OpenFlags::SQLITE_OPEN_READ_ONLY)
-            .map_err(|fault| self.explain(fault))
+        self.open(OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(|fault| self.explain(fault))
     }
 
     fn explain(&self, fault: Fault) -> Error {

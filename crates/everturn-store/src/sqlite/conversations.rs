@@ -10,9 +10,7 @@ pub(super) fn add(db: &Connection, target: Target<'_>, conversation: &Conversati
     let sql = "INSERT INTO conversation (sid, id, body, crc) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
     let values = params![target.sid, conversation.id.0, text, body::crc(&text)];
     if db.prepare_cached(sql)?.execute(values)? == 0 {
-        return Err(target
-            .is_there(&format!("conversation {}", conversation.id))
-            .into());
+        return Err(target.is_there(&format!("conversation {}", conversation.id)).into());
     }
     Ok(())
 }

@@ -19,16 +19,14 @@ pub(super) fn revise(db: &Connection, target: Target<'_>, write: &DocumentWrite)
         None => add(db, target.sid, record)?,
     };
     if record.history == History::Latest && !matches!(revision, Revision::Delta { .. }) {
-        db.prepare_cached("DELETE FROM revision WHERE did = ?1")?
-            .execute([did])?;
+        db.prepare_cached("DELETE FROM revision WHERE did = ?1")?.execute([did])?;
     }
     match revision {
         Revision::Base { version, value } => add_revision(db, target, did, Some(*version), value),
         Revision::Delta { operations } => add_revision(db, target, did, None, operations),
         Revision::Retired => {
             let sql = "UPDATE document SET retired = ?1 WHERE did = ?2";
-            db.prepare_cached(sql)?
-                .execute(params![target.batch.seq.0, did])?;
+            db.prepare_cached(sql)?.execute(params![target.batch.seq.0, did])?;
             Ok(())
         }
     }
@@ -39,10 +37,7 @@ fn find(db: &Connection, sid: i64, record: &DocumentRecord) -> Outcome<Option<i6
     let sql = "SELECT did FROM document INDEXED BY document_id
         WHERE sid = ?1 AND scope = ?2 AND scope_id = ?3 AND id = ?4";
     let values = params![sid, scope, scope_id, record.id.0];
-    Ok(db
-        .prepare_cached(sql)?
-        .query_row(values, |row| row.get(0))
-        .optional()?)
+    Ok(db.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?)
 }
 
 fn add(db: &Connection, sid: i64, record: &DocumentRecord) -> Outcome<i64> {
@@ -63,8 +58,7 @@ fn add_revision(
 ) -> Outcome<()> {
     let sql = "INSERT INTO revision (did, seq, version, crc, body) VALUES (?1, ?2, ?3, ?4, ?5)";
     let text = json.get();
-    db.prepare_cached(sql)?
-        .execute(params![did, target.batch.seq.0, version, body::crc(text), text])?;
+    db.prepare_cached(sql)?.execute(params![did, target.batch.seq.0, version, body::crc(text), text])?;
     Ok(())
 }
 
@@ -79,9 +73,7 @@ fn scope(scope: ScopeKey) -> (i64, u64) {
 
 /// The documents of a scope in the order of their creation.
 pub(super) fn read(db: &Connection, sid: i64, query: &DocumentQuery) -> Outcome<Vec<DocumentState>> {
-    let at = query
-        .at
-        .map_or(i64::MAX, |at| i64::try_from(at.0).unwrap_or(i64::MAX));
+    let at = query.at.map_or(i64::MAX, |at| i64::try_from(at.0).unwrap_or(i64::MAX));
     let (scope, scope_id) = scope(query.scope);
     let sql = match query.at {
         None => {

@@ -38,11 +38,7 @@ pub(super) fn add(db: &Connection, target: Target<'_>, record: &EntryRecord) -> 
 /// Reads span after span until the limit is reached: each is one range of one index.
 pub(super) fn read(db: &Connection, sid: i64, query: &EntryQuery) -> Outcome<Vec<EntryRecord>> {
     let spans = query.lineage.spans();
-    let mut page = Page {
-        query,
-        sid,
-        entries: Vec::new(),
-    };
+    let mut page = Page { query, sid, entries: Vec::new() };
     match query.order {
         Order::NewestFirst => spans.iter().try_for_each(|span| page.read(db, span))?,
         Order::OldestFirst => spans.iter().rev().try_for_each(|span| page.read(db, span))?,

@@ -28,9 +28,9 @@ pub(super) fn inspect(path: &Path, must_exist: bool) -> Result<bool> {
     match std::fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(refused("it is a directory; name a file in it")),
         Ok(found) if !found.is_file() => Err(refused("it is not a regular file")),
-        Ok(found) if found.len() == 0 => Err(refused(
-            "the file is empty; remove it to have a store created there",
-        )),
+        Ok(found) if found.len() == 0 => {
+            Err(refused("the file is empty; remove it to have a store created there"))
+        }
         Ok(_) => {
             inspect_header(path)?;
             inspect_access(path)?;
@@ -43,11 +43,11 @@ pub(super) fn inspect(path: &Path, must_exist: bool) -> Result<bool> {
 
 fn missing(path: &Path, directory: &Path, must_exist: bool) -> Result<bool> {
     let absent = |what: &str| Err(Error::not_found(format!("open store {}: {what}", path.display())));
-    if !directory.is_dir() {
-        return absent("its directory does not exist; create it first");
-    }
     if must_exist {
         return absent("there is no such file; name an existing store, or create one by writing to it");
+    }
+    if !directory.is_dir() {
+        return absent("its directory does not exist; create it first");
     }
     Ok(false)
 }
@@ -71,9 +71,7 @@ fn inspect_header(path: &Path) -> Result<()> {
     }
     let number = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     if number(68) != schema::APPLICATION_ID {
-        return Err(refused(
-            "it is a SQLite database of another application; it was left as it is",
-        ));
+        return Err(refused("it is a SQLite database of another application; it was left as it is"));
     }
     schema::check_version(number(60), path)
 }

@@ -35,10 +35,7 @@ impl Owners {
         // The file gets its name when it is locked: who sees an owner's file unlocked may take the owner for dead.
         let unnamed = directory.join(format!(".{owner}"));
         let lock = new_file(&unnamed).map_err(refuse)?;
-        let locked = lock
-            .try_lock()
-            .map_err(io::Error::from)
-            .and_then(|()| name(&unnamed, &mine));
+        let locked = lock.try_lock().map_err(io::Error::from).and_then(|()| name(&unnamed, &mine));
         let removed = fs::remove_file(&unnamed);
         match locked {
             Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => Err(Error::conflict(format!(
@@ -47,12 +44,7 @@ impl Owners {
             ))),
             locked => locked.and(removed).map_err(refuse),
         }?;
-        Ok(Self {
-            own: owner,
-            directory,
-            mine,
-            _lock: lock,
-        })
+        Ok(Self { own: owner, directory, mine, _lock: lock })
     }
 
     /// Whom this store was opened for.

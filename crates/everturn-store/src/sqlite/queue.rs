@@ -18,14 +18,8 @@ struct Line<T> {
 
 impl<T> Queue<T> {
     pub(super) fn new() -> Self {
-        let line = Line {
-            waiting: VecDeque::new(),
-            closed: false,
-        };
-        Self {
-            line: Mutex::new(line),
-            changed: Condvar::new(),
-        }
+        let line = Line { waiting: VecDeque::new(), closed: false };
+        Self { line: Mutex::new(line), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Line<T>> {

@@ -67,10 +67,7 @@ impl Drop for Readers {
 
 fn run(queue: &Queue<Job>, place: &Place) {
     let _last = Abandon(queue);
-    let mut connected = Connected {
-        place,
-        connection: None,
-    };
+    let mut connected = Connected { place, connection: None };
     while let Some(Some(job)) = queue.take(std::collections::VecDeque::pop_front) {
         job(&mut connected);
     }
@@ -89,11 +86,7 @@ impl Connected<'_> {
             none => none.insert(self.place.open_reader()?),
         };
         let outcome = in_transaction(db, work);
-        if outcome
-            .as_ref()
-            .is_err_and(super::fault::Fault::is_of_the_machine)
-            || !db.is_autocommit()
-        {
+        if outcome.as_ref().is_err_and(super::fault::Fault::is_of_the_machine) || !db.is_autocommit() {
             self.connection = None;
         }
         outcome.map_err(|fault| fault.into_error(attempted))

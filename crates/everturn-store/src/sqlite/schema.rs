@@ -26,11 +26,8 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; KNOWN as usize] = [Migration {
-    version: 1,
-    name: "init",
-    sql: include_str!("../../migrations/sqlite/0001_init.sql"),
-}];
+const MIGRATIONS: [Migration; KNOWN as usize] =
+    [Migration { version: 1, name: "init", sql: include_str!("../../migrations/sqlite/0001_init.sql") }];
 
 impl Migration {
     fn sha256(&self) -> String {
@@ -61,9 +58,7 @@ pub(super) fn create(path: &Path, owners: &Owners) -> Result<()> {
     });
     let removed = fs::remove_file(&scratch);
     created?;
-    removed
-        .and_then(|()| sync_directory(path))
-        .map_err(|fault| refuse(path, fault))
+    removed.and_then(|()| sync_directory(path)).map_err(|fault| refuse(path, fault))
 }
 
 fn refuse(path: &Path, fault: io::Error) -> Error {
@@ -105,10 +100,7 @@ pub(super) fn bring_up_to_date(db: &mut Connection, path: &Path) -> Result<()> {
     if found < KNOWN {
         migrate(db).map_err(explain)?;
     }
-    MIGRATIONS
-        .iter()
-        .try_for_each(|migration| check(db, migration))
-        .map_err(explain)
+    MIGRATIONS.iter().try_for_each(|migration| check(db, migration)).map_err(explain)
 }
 
 fn version(db: &Connection) -> Outcome<u32> {
@@ -134,17 +126,12 @@ fn migrate(db: &mut Connection) -> Outcome<()> {
 
 fn check(db: &Connection, migration: &Migration) -> Outcome<()> {
     let sql = "SELECT sha256 FROM migration WHERE version = ?1";
-    let found: Option<String> = db
-        .query_row(sql, [migration.version], |row| row.get(0))
-        .optional()?;
+    let found: Option<String> = db.query_row(sql, [migration.version], |row| row.get(0)).optional()?;
     let place = || format!("table migration, version {}", migration.version);
     match found {
         Some(found) if found == migration.sha256() => Ok(()),
         Some(found) => {
-            let what = format!(
-                "the schema has checksum {found}, this program's has {}",
-                migration.sha256()
-            );
+            let what = format!("the schema has checksum {found}, this program's has {}", migration.sha256());
             Err(Error::corrupt(what, place()).into())
         }
         None => Err(Error::corrupt("the row is missing", place()).into()),

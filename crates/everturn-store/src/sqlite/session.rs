@@ -155,14 +155,7 @@ fn grant(db: &Connection, claim: &Claim, found: &Ownership) -> Outcome<Lease> {
 }
 
 fn lease(session: SessionId, owner: OwnerId, until: Timestamp, found: &Ownership) -> Lease {
-    Lease {
-        session,
-        owner,
-        epoch: found.epoch,
-        until,
-        head: found.head,
-        minted: found.minted,
-    }
+    Lease { session, owner, epoch: found.epoch, until, head: found.head, minted: found.minted }
 }
 
 fn begin_epoch(
@@ -174,8 +167,7 @@ fn begin_epoch(
     time: Timestamp,
 ) -> Outcome<()> {
     let sql = "INSERT INTO epoch (sid, epoch, owner, head, time) VALUES (?1, ?2, ?3, ?4, ?5)";
-    db.prepare_cached(sql)?
-        .execute(params![sid, epoch.0, owner.to_string(), head.0, time.0])?;
+    db.prepare_cached(sql)?.execute(params![sid, epoch.0, owner.to_string(), head.0, time.0])?;
     Ok(())
 }
 

@@ -37,10 +37,7 @@ fn check_request(
     let sql = "SELECT id FROM submission INDEXED BY submission_request
         WHERE sid = ?1 AND conversation = ?2 AND request = ?3";
     let values = params![target.sid, submission.conversation.0, request];
-    let holder: Option<u64> = db
-        .prepare_cached(sql)?
-        .query_row(values, |row| row.get(0))
-        .optional()?;
+    let holder: Option<u64> = db.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
     match holder {
         Some(holder) if holder != submission.id.0 => Err(Error::invalid(format!(
             "commit to session {} at seq {}: request id {request:?} is that of submission {holder} in conversation {}, \
@@ -77,9 +74,7 @@ fn select(db: &Connection, sql: &str, values: impl Params) -> Outcome<Vec<Submis
     let mut submissions = Vec::new();
     while let Some(row) = rows.next()? {
         let rid: i64 = row.get(0)?;
-        submissions.push(body::read(row, [1, 2], || {
-            format!("table submission, rid {rid}")
-        })?);
+        submissions.push(body::read(row, [1, 2], || format!("table submission, rid {rid}"))?);
     }
     Ok(submissions)
 }

@@ -39,11 +39,9 @@ pub(super) fn read(db: &Connection, sid: i64, query: &TaskQuery) -> Outcome<Vec<
                 WHERE sid = ?1 AND owner = ?2 ORDER BY id";
             select(db, sql, params![sid, owner.0])?
         }
-        (None, false, None) => select(
-            db,
-            "SELECT rid, crc, body FROM task WHERE sid = ?1 ORDER BY id",
-            [sid],
-        )?,
+        (None, false, None) => {
+            select(db, "SELECT rid, crc, body FROM task WHERE sid = ?1 ORDER BY id", [sid])?
+        }
     };
     tasks.retain(wanted);
     Ok(tasks)

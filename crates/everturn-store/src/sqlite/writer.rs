@@ -53,10 +53,7 @@ pub(super) struct Proof {
 impl Proof {
     /// A batch is stored when its seq is the head in its epoch.
     pub(super) fn of(batch: &Batch) -> Self {
-        Self {
-            owner: batch.owner,
-            place: Some((batch.epoch, batch.seq)),
-        }
+        Self { owner: batch.owner, place: Some((batch.epoch, batch.seq)) }
     }
 
     /// A claim is stored when its owner is the owner.
@@ -116,11 +113,7 @@ impl Writer {
                 thread::yield_now();
             }
         });
-        Self {
-            queue,
-            counts,
-            thread: Some(thread),
-        }
+        Self { queue, counts, thread: Some(thread) }
     }
 
     /// Does `work` inside a transaction, with what others wait for, and answers when the transaction is committed.
@@ -132,16 +125,8 @@ impl Writer {
         work: impl FnMut(&Connection) -> Outcome<T> + Send + 'static,
     ) -> Result<T> {
         let (reply, answered) = oneshot::channel();
-        let job = Job {
-            work,
-            answer: None,
-            reply,
-        };
-        self.queue.push(Request {
-            ticket,
-            failure: None,
-            job: Box::new(job),
-        });
+        let job = Job { work, answer: None, reply };
+        self.queue.push(Request { ticket, failure: None, job: Box::new(job) });
         let closed = |_| Error::closed("the store's writer has ended");
         answered.await.map_err(closed)?
     }

@@ -38,12 +38,9 @@ fn a_torn_log_keeps_every_commit_up_to_the_tear() {
         (fs::read(file.path()).unwrap(), fs::read(&wal).unwrap())
     });
     for (commits, end) in (1..).zip(&ends) {
-        for (cut, head) in [
-            (*end, commits),
-            (end + 1, commits),
-            (end + 4_000, commits),
-            (end - 1, commits - 1),
-        ] {
+        for (cut, head) in
+            [(*end, commits), (end + 1, commits), (end + 4_000, commits), (end - 1, commits - 1)]
+        {
             assert_eq!(head_after_cut(&db, &log, cut), head, "cut at {cut}");
         }
     }
@@ -53,11 +50,7 @@ fn a_torn_log_keeps_every_commit_up_to_the_tear() {
 fn head_after_cut(db: &[u8], log: &[u8], cut: u64) -> u64 {
     let copy = Temporary::new();
     fs::write(copy.path(), db).unwrap();
-    fs::write(
-        copy.path().with_extension("db-wal"),
-        &log[..usize::try_from(cut).unwrap()],
-    )
-    .unwrap();
+    fs::write(copy.path().with_extension("db-wal"), &log[..usize::try_from(cut).unwrap()]).unwrap();
     block_on(async {
         let store = copy.open().await;
         let Some(row) = store.session(session_id(1)).await.unwrap() else {
@@ -65,11 +58,7 @@ fn head_after_cut(db: &[u8], log: &[u8], cut: u64) -> u64 {
         };
         let scene_sees = EntryQuery::of(row.id, Lineage::new(ConversationId::ROOT));
         let entries = store.entries(scene_sees).await.unwrap();
-        assert_eq!(
-            entries.len() as u64,
-            row.head.0 - 1,
-            "an entry per commit after the first"
-        );
+        assert_eq!(entries.len() as u64, row.head.0 - 1, "an entry per commit after the first");
         row.head.0
     })
 }
@@ -86,32 +75,17 @@ fn a_killed_owner_s_session_is_claimable_at_once_and_whole() {
             last = lines.next().expect("the child goes on until it is killed");
         }
         let store = file.open().await;
-        let claim = Claim {
-            session: session_id(1),
-            owner: owner(),
-            now: Timestamp(1),
-            until: Timestamp(2),
-        };
+        let claim = Claim { session: session_id(1), owner: owner(), now: Timestamp(1), until: Timestamp(2) };
         let error = store.claim(claim).await.unwrap_err();
-        assert!(
-            matches!(error.kind(), ErrorKind::Owned { by, .. } if *by == other()),
-            "{error}"
-        );
+        assert!(matches!(error.kind(), ErrorKind::Owned { by, .. } if *by == other()), "{error}");
 
         child.kill().unwrap();
         child.wait().unwrap();
         let last = lines.last().unwrap_or(last);
         let lease = store.claim(claim).await.expect("a dead owner owns nothing");
         assert_eq!(lease.epoch, Epoch(2));
-        assert!(
-            lease.head >= last,
-            "{} was acknowledged, the head is {}",
-            last,
-            lease.head
-        );
-        let left = fs::read_dir(file.path().with_extension("db.owners"))
-            .unwrap()
-            .count();
+        assert!(lease.head >= last, "{} was acknowledged, the head is {}", last, lease.head);
+        let left = fs::read_dir(file.path().with_extension("db.owners")).unwrap().count();
         assert_eq!(left, 1, "the dead owner's lock is gone");
     });
 }
@@ -124,9 +98,7 @@ fn child_that_commits_until_it_is_killed() {
         let store = open(&url, Options::new(other())).await.unwrap();
         let mut create = creation(1, NewSession::default());
         create.first.owner = other();
-        let Created::New(lease) = store.create(create).await.unwrap() else {
-            panic!("the file was new")
-        };
+        let Created::New(lease) = store.create(create).await.unwrap() else { panic!("the file was new") };
         let mut scene = Scene::of(&store, lease);
         loop {
             let entry = scene.entry("hello").into_write();
@@ -144,9 +116,7 @@ fn a_disk_that_fails_at_commit_loses_nothing_and_invents_nothing() {
         Scene::new(&file.open().await).await;
         // The child may write no file beyond this many blocks of 512 bytes: the log will grow past it.
         let mut child = spawn("crash::child_on_a_failing_disk", &file.path(), Some(1_200));
-        let last = acknowledged(&mut child)
-            .last()
-            .expect("the child commits at first");
+        let last = acknowledged(&mut child).last().expect("the child commits at first");
         let mut output = String::new();
         child.stderr.take().unwrap().read_to_string(&mut output).unwrap();
         assert!(child.wait().unwrap().success(), "{output}");
@@ -199,9 +169,7 @@ fn long_title(n: u32) -> Write {
 
 /// Runs one test of this program in a process of its own, which is told the path as one more name to filter by.
 fn spawn(test: &str, path: &Path, blocks_max: Option<u32>) -> Child {
-    let limit = blocks_max.map_or_else(String::new, |blocks| {
-        format!("trap '' XFSZ; ulimit -f {blocks}; ")
-    });
+    let limit = blocks_max.map_or_else(String::new, |blocks| format!("trap '' XFSZ; ulimit -f {blocks}; "));
     let program = std::env::current_exe().unwrap();
     Command::new("sh")
         .args(["-c", &format!("{limit}exec \"$0\" \"$@\"")])
@@ -217,9 +185,8 @@ fn spawn(test: &str, path: &Path, blocks_max: Option<u32>) -> Child {
 
 /// The path that [`spawn`] told.
 fn child_url() -> Option<String> {
-    let path = std::env::args()
-        .map(PathBuf::from)
-        .find(|path| path.extension().is_some_and(|end| end == "db"))?;
+    let path =
+        std::env::args().map(PathBuf::from).find(|path| path.extension().is_some_and(|end| end == "db"))?;
     Some(format!("sqlite:{}", path.display()))
 }
 

@@ -20,9 +20,7 @@ use everturn_testkit::{
 use crate::files::Temporary;
 
 fn assert_corrupt(error: &Error, table: &str) {
-    let ErrorKind::Corrupt { where_, .. } = error.kind() else {
-        panic!("{table}: {error}")
-    };
+    let ErrorKind::Corrupt { where_, .. } = error.kind() else { panic!("{table}: {error}") };
     assert!(where_.starts_with(&format!("table {table}, ")), "{where_}");
 }
 
@@ -56,15 +54,7 @@ fn every_body_is_checked_against_its_checksum() {
         let writes = one_of_each(&mut scene);
         scene.commit(writes).await.unwrap();
 
-        for table in [
-            "conversation",
-            "entry",
-            "task",
-            "submission",
-            "revision",
-            "document",
-            "usage",
-        ] {
+        for table in ["conversation", "entry", "task", "submission", "revision", "document", "usage"] {
             let column = if table == "document" { "record" } else { "body" };
             let change = |by: i64| {
                 let db = rusqlite::Connection::open(file.path()).unwrap();
@@ -91,10 +81,7 @@ fn one_of_each(scene: &mut Scene) -> Vec<Write> {
         history: History::Latest,
         fork: ForkPolicy::Initial,
     };
-    let revision = Revision::Base {
-        version: 1,
-        value: json("{}"),
-    };
+    let revision = Revision::Base { version: 1, value: json("{}") };
     let usage = UsageRow {
         conversation: ConversationId::ROOT,
         turn: TaskId(5),
@@ -117,21 +104,11 @@ async fn read_all(scene: &Scene) -> Result<(), Error> {
     let (store, session) = (&scene.store, scene.id());
     store.conversations(session).await?;
     store.entries(scene.all()).await?;
-    let tasks = TaskQuery {
-        session,
-        live: false,
-        ids: None,
-        owner: None,
-    };
+    let tasks = TaskQuery { session, live: false, ids: None, owner: None };
     store.tasks(tasks).await?;
     let only = SubmissionFilter::Live;
     store.submissions(SubmissionQuery { session, only }).await?;
-    let documents = DocumentQuery {
-        session,
-        scope: ScopeKey::Session,
-        kind: None,
-        at: None,
-    };
+    let documents = DocumentQuery { session, scope: ScopeKey::Session, kind: None, at: None };
     store.documents(documents).await?;
     store.usage(session).await?;
     Ok(())

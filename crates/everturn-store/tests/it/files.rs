@@ -44,18 +44,12 @@ impl Temporary {
     }
 
     pub(crate) async fn open_as(&self, owner: OwnerId) -> Store {
-        open(&self.url(), Options::new(owner))
-            .await
-            .expect("the store opens")
+        open(&self.url(), Options::new(owner)).await.expect("the store opens")
     }
 
     /// A store that keeps its directory.
     pub(crate) fn into_store(self, reopen: Reopen) -> Store {
-        Store::new(Kept {
-            opened: Mutex::new(Opened::default()),
-            reopen,
-            file: self,
-        })
+        Store::new(Kept { opened: Mutex::new(Opened::default()), reopen, file: self })
     }
 }
 
@@ -81,12 +75,7 @@ struct Opened {
 
 impl Kept {
     async fn store(&self) -> Store {
-        let opened = self
-            .opened
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .store
-            .take();
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).store.take();
         let store = match opened {
             Some(store) => store,
             None => self.file.open().await,
@@ -193,9 +182,7 @@ pub(crate) struct Blocker(rusqlite::Connection);
 impl Blocker {
     pub(crate) fn new(path: &Path) -> Self {
         let connection = rusqlite::Connection::open(path).expect("the file opens");
-        connection
-            .execute_batch("BEGIN IMMEDIATE")
-            .expect("nobody else writes now");
+        connection.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes now");
         Self(connection)
     }
 }

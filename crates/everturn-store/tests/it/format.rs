@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use crate::files::Temporary;
 
-const FORMAT: &str = include_str!("../../docs/format.md");
+const FORMAT: &str = include_str!("../../../../docs/format.md");
 
 fn names(db: &Connection, sql: &str) -> Vec<String> {
     let mut statement = db.prepare(sql).unwrap();
@@ -24,15 +24,10 @@ fn every_table_and_column_is_described() {
     drop(block_on(file.open()));
     let db = Connection::open(file.path()).unwrap();
     for table in names(&db, "SELECT name FROM sqlite_schema WHERE type = 'table'") {
-        let (_, chapter) = FORMAT
-            .split_once(&format!("\n## {table}\n"))
-            .unwrap_or_else(|| panic!("{table}"));
+        let (_, chapter) = FORMAT.split_once(&format!("\n## {table}\n")).unwrap_or_else(|| panic!("{table}"));
         let chapter = chapter.split("\n## ").next().unwrap_or(chapter);
         for column in names(&db, &format!("SELECT name FROM pragma_table_info('{table}')")) {
-            assert!(
-                chapter.contains(&format!("\n| `{column}` | ")),
-                "{table}.{column}"
-            );
+            assert!(chapter.contains(&format!("\n| `{column}` | ")), "{table}.{column}");
         }
     }
 }
@@ -42,34 +37,22 @@ fn the_transcript_view_reads_well() {
     let file = Temporary::new();
     block_on(async {
         let mut scene = Scene::new(&file.open().await).await;
-        let writes = vec![
-            scene.entry("hello").into_write(),
-            scene.entry("and goodbye").into_write(),
-        ];
+        let writes = vec![scene.entry("hello").into_write(), scene.entry("and goodbye").into_write()];
         scene.commit(writes).await.unwrap();
     });
     let db = Connection::open(file.path()).unwrap();
-    let lines = names(
-        &db,
-        "SELECT entry || ' ' || kind || ' ' || time || ' ' || text FROM transcript",
-    );
+    let lines = names(&db, "SELECT entry || ' ' || kind || ' ' || time || ' ' || text FROM transcript");
     assert_eq!(
         lines,
-        [
-            "2 et.user 1970-01-01 00:00:00.007 hello",
-            "3 et.user 1970-01-01 00:00:00.007 and goodbye"
-        ]
+        ["2 et.user 1970-01-01 00:00:00.007 hello", "3 et.user 1970-01-01 00:00:00.007 and goodbye"]
     );
 }
 
 #[test]
 fn the_files_are_their_owner_s_alone_and_the_log_stays() {
     let file = Temporary::new();
-    let (db, wal, shm) = (
-        file.path(),
-        file.path().with_extension("db-wal"),
-        file.path().with_extension("db-shm"),
-    );
+    let (db, wal, shm) =
+        (file.path(), file.path().with_extension("db-wal"), file.path().with_extension("db-shm"));
     let owners = file.path().with_extension("db.owners");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     block_on(async {
@@ -99,11 +82,7 @@ fn a_closed_store_s_log_starts_over() {
     // salt (bytes 8 to 16) is not the header's (bytes 16 to 24) is not of this log.
     let frames = log[32..].chunks(24 + 4096);
     let valid = frames.take_while(|frame| frame[8..16] == log[16..24]).count();
-    assert!(
-        log.len() > 400_000 && valid <= 2,
-        "{valid} frames of {} bytes",
-        log.len()
-    );
+    assert!(log.len() > 400_000 && valid <= 2, "{valid} frames of {} bytes", log.len());
 }
 
 #[test]

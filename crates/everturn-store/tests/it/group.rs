@@ -54,15 +54,9 @@ fn many_sessions_share_a_transaction_and_a_sync() {
     block_on(async {
         let store = file.open().await;
         let mut scenes = scenes(&store, 64).await;
-        let batches = scenes
-            .iter_mut()
-            .map(|scene| say(scene, "hello", Durability::Durable));
+        let batches = scenes.iter_mut().map(|scene| say(scene, "hello", Durability::Durable));
         let (answers, counted) = commit_together(&file, &store, batches.collect()).await;
-        assert!(
-            answers
-                .iter()
-                .all(|answer| matches!(answer, Ok(Committed::Stored)))
-        );
+        assert!(answers.iter().all(|answer| matches!(answer, Ok(Committed::Stored))));
         assert_eq!(counted.commits, 64);
         assert!(counted.groups <= 2, "{counted:?}");
         assert_eq!(counted.syncs, counted.groups);
@@ -78,10 +72,8 @@ fn a_failing_batch_leaves_its_neighbours_intact() {
     block_on(async {
         let store = file.open().await;
         let mut scenes = scenes(&store, 9).await;
-        let mut batches: Vec<Batch> = scenes
-            .iter_mut()
-            .map(|scene| say(scene, "hello", Durability::Durable))
-            .collect();
+        let mut batches: Vec<Batch> =
+            scenes.iter_mut().map(|scene| say(scene, "hello", Durability::Durable)).collect();
         let twice = batches[5].writes[0].clone();
         batches[5].writes.push(twice);
         let (answers, counted) = commit_together(&file, &store, batches).await;
@@ -105,25 +97,16 @@ fn relaxed_batches_alone_are_not_synced_and_with_durable_ones_they_are() {
     block_on(async {
         let store = file.open().await;
         let mut scenes = scenes(&store, 8).await;
-        let batches = scenes
-            .iter_mut()
-            .map(|scene| say(scene, "partial", Durability::Relaxed));
+        let batches = scenes.iter_mut().map(|scene| say(scene, "partial", Durability::Relaxed));
         let (_, counted) = commit_together(&file, &store, batches.collect()).await;
         assert_eq!((counted.commits, counted.syncs), (8, 0));
 
         let follow = |scene: &mut Scene| scene.lease.head = scene.lease.head.next();
         scenes.iter_mut().for_each(follow);
         let durability = |n| {
-            if n == 7 {
-                Durability::Durable
-            } else {
-                Durability::Relaxed
-            }
+            if n == 7 { Durability::Durable } else { Durability::Relaxed }
         };
-        let batches = scenes
-            .iter_mut()
-            .enumerate()
-            .map(|(n, scene)| say(scene, "whole", durability(n)));
+        let batches = scenes.iter_mut().enumerate().map(|(n, scene)| say(scene, "whole", durability(n)));
         let (_, counted) = commit_together(&file, &store, batches.collect()).await;
         assert_eq!((counted.commits, counted.syncs), (8, 1));
     });
@@ -137,20 +120,12 @@ fn batches_of_one_session_that_wait_together_keep_their_order() {
         let mut scene = Scene::new(&store).await;
         let mut batches = Vec::new();
         for text in ["a", "b", "c", "d"] {
-            let durability = if text == "d" {
-                Durability::Durable
-            } else {
-                Durability::Relaxed
-            };
+            let durability = if text == "d" { Durability::Durable } else { Durability::Relaxed };
             batches.push(say(&mut scene, text, durability));
             scene.lease.head = scene.lease.head.next();
         }
         let (answers, counted) = commit_together(&file, &store, batches).await;
-        assert!(
-            answers
-                .iter()
-                .all(|answer| matches!(answer, Ok(Committed::Stored)))
-        );
+        assert!(answers.iter().all(|answer| matches!(answer, Ok(Committed::Stored))));
         assert_eq!((counted.commits, counted.groups, counted.syncs), (4, 4, 1));
         assert_eq!(scene.texts().await, ["d", "c", "b", "a"]);
     });
@@ -165,12 +140,7 @@ fn a_caller_that_goes_away_leaves_nothing_half_done() {
         let batch = say(&mut scene, "whole", Durability::Durable);
         let again = batch.clone();
         // Polled once, which hands the batch over, and dropped.
-        assert!(
-            store
-                .commit(batch)
-                .now_or_never()
-                .is_none_or(|answer| answer.is_ok())
-        );
+        assert!(store.commit(batch).now_or_never().is_none_or(|answer| answer.is_ok()));
         assert_eq!(store.commit(again).await.unwrap(), Committed::Already);
         assert_eq!(scene.texts().await, ["whole"]);
     });

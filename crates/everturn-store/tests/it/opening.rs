@@ -25,9 +25,8 @@ fn opened(path: &Path) -> Error {
 /// What lies in a directory, by name and content.
 fn contents(directory: &Path) -> Vec<(String, Vec<u8>)> {
     let files = fs::read_dir(directory).unwrap().map(|file| file.unwrap().path());
-    let mut all: Vec<_> = files
-        .map(|path| (path.display().to_string(), fs::read(&path).unwrap_or_default()))
-        .collect();
+    let mut all: Vec<_> =
+        files.map(|path| (path.display().to_string(), fs::read(&path).unwrap_or_default())).collect();
     all.sort();
     all
 }
@@ -36,27 +35,14 @@ fn contents(directory: &Path) -> Vec<(String, Vec<u8>)> {
 fn a_file_that_is_no_store_is_refused_and_left_as_it_is() {
     let foreign = |path: &Path| {
         let db = rusqlite::Connection::open(path).unwrap();
-        db.execute_batch("PRAGMA application_id = 7; CREATE TABLE theirs (a)")
-            .unwrap();
+        db.execute_batch("PRAGMA application_id = 7; CREATE TABLE theirs (a)").unwrap();
     };
     let cases: [(&str, Make<'_>, &str); 5] = [
-        (
-            "text",
-            &|path| fs::write(path, "once upon a time ".repeat(100)).unwrap(),
-            "not a SQLite database",
-        ),
-        (
-            "short",
-            &|path| fs::write(path, "SQLite format 3\0").unwrap(),
-            "not a SQLite database",
-        ),
+        ("text", &|path| fs::write(path, "once upon a time ".repeat(100)).unwrap(), "not a SQLite database"),
+        ("short", &|path| fs::write(path, "SQLite format 3\0").unwrap(), "not a SQLite database"),
         ("empty", &|path| fs::write(path, "").unwrap(), "the file is empty"),
         ("foreign", &foreign, "of another application"),
-        (
-            "directory",
-            &|path| fs::create_dir(path).unwrap(),
-            "it is a directory",
-        ),
+        ("directory", &|path| fs::create_dir(path).unwrap(), "it is a directory"),
     ];
     for (name, make, expected) in cases {
         let file = Temporary::new();
@@ -65,10 +51,7 @@ fn a_file_that_is_no_store_is_refused_and_left_as_it_is() {
         let error = opened(&file.path());
         assert_eq!(error.kind(), &ErrorKind::Invalid, "{name}: {error}");
         assert!(error.to_string().contains(expected), "{name}: {error}");
-        assert!(
-            error.to_string().contains(&file.path().display().to_string()),
-            "{name}: {error}"
-        );
+        assert!(error.to_string().contains(&file.path().display().to_string()), "{name}: {error}");
         assert_eq!(contents(file.path().parent().unwrap()), before, "{name}");
     }
 }
@@ -91,24 +74,17 @@ fn a_schema_that_is_not_what_it_says_is_refused() {
     let file = Temporary::new();
     drop(block_on(file.open()));
     let db = rusqlite::Connection::open(file.path()).unwrap();
-    db.execute_batch("UPDATE migration SET sha256 = 'another'")
-        .unwrap();
+    db.execute_batch("UPDATE migration SET sha256 = 'another'").unwrap();
     drop(db);
     let error = opened(&file.path());
     assert!(matches!(error.kind(), ErrorKind::Corrupt { .. }), "{error}");
-    assert!(
-        error.to_string().contains("table migration, version 1"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("table migration, version 1"), "{error}");
 }
 
 #[test]
 fn a_store_that_has_to_exist_is_not_created() {
     let file = Temporary::new();
-    let reading = Options {
-        must_exist: true,
-        ..Options::new(owner())
-    };
+    let reading = Options { must_exist: true, ..Options::new(owner()) };
     let error = refusal(&file.url(), reading);
     assert_eq!(error.kind(), &ErrorKind::NotFound, "{error}");
     assert_eq!(contents(file.path().parent().unwrap()), []);
@@ -123,13 +99,7 @@ fn a_store_in_a_directory_that_is_missing_is_not_found() {
 
 #[test]
 fn a_url_of_an_unknown_kind_says_which_there_are() {
-    for url in [
-        "postgres://db/work",
-        "work.txt",
-        "sqlite:",
-        "",
-        "http://host/work.db",
-    ] {
+    for url in ["postgres://db/work", "work.txt", "sqlite:", "", "http://host/work.db"] {
         let error = refusal(url, Options::new(owner()));
         assert_eq!(error.kind(), &ErrorKind::Invalid, "{url}");
         assert!(
@@ -143,18 +113,11 @@ fn a_url_of_an_unknown_kind_says_which_there_are() {
 fn a_bare_path_is_a_store_and_memory_is_one_too() {
     let file = Temporary::new();
     block_on(async {
-        let store = open(file.path().to_str().unwrap(), Options::new(owner()))
-            .await
-            .unwrap();
+        let store = open(file.path().to_str().unwrap(), Options::new(owner())).await.unwrap();
         Scene::new(&store).await;
         drop(store);
         assert!(
-            file.open()
-                .await
-                .session(everturn_testkit::store::scene::session_id(1))
-                .await
-                .unwrap()
-                .is_some()
+            file.open().await.session(everturn_testkit::store::scene::session_id(1)).await.unwrap().is_some()
         );
         let store = open("memory:", Options::new(owner())).await.unwrap();
         Scene::new(&store).await;
@@ -170,10 +133,7 @@ fn what_a_killed_creation_left_behind_is_no_store_and_is_swept() {
     fs::write(&dead, "").unwrap();
     fs::write(dead.with_extension("new"), "half a store").unwrap();
     let store = block_on(file.open());
-    let left: Vec<_> = fs::read_dir(&owners)
-        .unwrap()
-        .map(|file| file.unwrap().file_name())
-        .collect();
+    let left: Vec<_> = fs::read_dir(&owners).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert_eq!(left, [owner().to_string().as_str()]);
     drop(store);
     assert_eq!(contents(&owners), []);

@@ -23,10 +23,7 @@ fn a_living_owner_s_session_is_owned() {
         let (ours, theirs) = (file.open().await, file.open_as(other()).await);
         let scene = Scene::new(&ours).await;
         let error = theirs.claim(scene.claim(other(), NOW)).await.unwrap_err();
-        let owned = ErrorKind::Owned {
-            by: owner(),
-            until: UNTIL,
-        };
+        let owned = ErrorKind::Owned { by: owner(), until: UNTIL };
         assert_eq!(error.kind(), &owned, "{error}");
     });
 }
@@ -67,11 +64,7 @@ fn what_one_store_commits_the_other_sees() {
         let entry = scene.entry("hello");
         scene.commit(vec![entry.clone().into_write()]).await.unwrap();
         assert_eq!(theirs.entries(scene.all()).await.unwrap(), [entry]);
-        assert_eq!(
-            theirs.stats().await.unwrap(),
-            Stats::default(),
-            "it stored nothing itself"
-        );
+        assert_eq!(theirs.stats().await.unwrap(), Stats::default(), "it stored nothing itself");
     });
 }
 

@@ -28,11 +28,7 @@ fn text(turn: u64, bytes: usize) -> String {
 }
 
 fn usage() -> Usage {
-    Usage {
-        input: Some(12_345),
-        output: Some(256),
-        ..Usage::default()
-    }
+    Usage { input: Some(12_345), output: Some(256), ..Usage::default() }
 }
 
 fn answer(turn: u64) -> Message {
@@ -72,15 +68,9 @@ async fn run_turn(scene: &mut Scene, turn: u64) {
     task.kind = "et.turn".into();
     task.input = json(&format!(r#"{{"submissions":[{}]}}"#, submission.id));
     let (question, partial_id) = (scene.entry(&text(turn, QUESTION_BYTES)), scene.mint());
-    let place = Place {
-        turn: task.id,
-        entry: question.id,
-    };
+    let place = Place { turn: task.id, entry: question.id };
     submission.state = SubmissionState::Placed(place);
-    let base = Revision::Base {
-        version: 1,
-        value: json(r#"{"text":""}"#),
-    };
+    let base = Revision::Base { version: 1, value: json(r#"{"text":""}"#) };
     let writes = vec![
         question.into_write(),
         task.clone().into_write(),
@@ -90,16 +80,8 @@ async fn run_turn(scene: &mut Scene, turn: u64) {
     scene.commit(writes).await.unwrap();
     stream(scene, turn, partial_id).await;
 
-    task.end(
-        TaskOutcome::Completed {
-            output: RawJson::empty(),
-        },
-        Timestamp(1_790_000_000_000),
-    );
-    submission.state = SubmissionState::Settled {
-        end: End::Answered,
-        place: Some(place),
-    };
+    task.end(TaskOutcome::Completed { output: RawJson::empty() }, Timestamp(1_790_000_000_000));
+    submission.state = SubmissionState::Settled { end: End::Answered, place: Some(place) };
     let said = Entry::new("et.assistant").message(answer(turn));
     let (reply, end) = (scene.entry(""), scene.entry(""));
     let ended = json(&format!(
@@ -149,12 +131,7 @@ fn a_thousand_turns_take_at_most_three_times_their_text() {
     });
     let text = TURNS * (QUESTION_BYTES + ANSWER_BYTES) as u64;
     let stored = std::fs::metadata(file.path()).unwrap().len();
-    let log = std::fs::metadata(file.path().with_extension("db-wal"))
-        .unwrap()
-        .len();
-    println!(
-        "text {text}, stored {stored} ({:.2}), log {log}",
-        stored as f64 / text as f64
-    );
+    let log = std::fs::metadata(file.path().with_extension("db-wal")).unwrap().len();
+    println!("text {text}, stored {stored} ({:.2}), log {log}", stored as f64 / text as f64);
     assert!(stored <= 3 * text, "{stored} bytes for {text} bytes of text");
 }

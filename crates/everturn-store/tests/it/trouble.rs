@@ -15,10 +15,7 @@ use crate::files::{Blocker, Temporary};
 fn a_file_that_stays_busy_is_unavailable_and_nothing_is_stored() {
     let file = Temporary::new();
     block_on(async {
-        let hasty = Options {
-            patience: Duration::ZERO,
-            ..Options::new(owner())
-        };
+        let hasty = Options { patience: Duration::ZERO, ..Options::new(owner()) };
         let store = open(&file.url(), hasty).await.unwrap();
         let mut scene = Scene::new(&store).await;
         let entry = scene.entry("hello").into_write();
@@ -43,10 +40,7 @@ fn a_file_that_stays_busy_is_unavailable_and_nothing_is_stored() {
 fn a_full_store_is_unavailable_and_goes_on_when_there_is_room() {
     let file = Temporary::new();
     block_on(async {
-        let limited = Options {
-            bytes_max: Some(1024 * 1024),
-            ..Options::new(owner())
-        };
+        let limited = Options { bytes_max: Some(1024 * 1024), ..Options::new(owner()) };
         let store = open(&file.url(), limited).await.unwrap();
         let mut scene = Scene::new(&store).await;
         let (mut stored, text) = (0, "a".repeat(100_000));
@@ -62,11 +56,7 @@ fn a_full_store_is_unavailable_and_goes_on_when_there_is_room() {
         assert!(error.to_string().contains("no room"), "{error}");
         assert!(stored > 5, "{stored}");
         assert_eq!(scene.texts().await.len(), stored, "earlier data is intact");
-        assert_eq!(
-            scene.commit(vec![]).await.unwrap(),
-            Committed::Stored,
-            "what needs no room is stored"
-        );
+        assert_eq!(scene.commit(vec![]).await.unwrap(), Committed::Stored, "what needs no room is stored");
 
         let (id, mut refused) = (scene.id(), refused);
         drop((scene, store));

@@ -18,28 +18,15 @@ use everturn_core::{
 use super::scene::{IntoWrite, Scene, creation, json, session_id};
 
 fn all_tasks(scene: &Scene) -> TaskQuery {
-    TaskQuery {
-        session: scene.id(),
-        live: false,
-        ids: None,
-        owner: None,
-    }
+    TaskQuery { session: scene.id(), live: false, ids: None, owner: None }
 }
 
 fn live_submissions(scene: &Scene) -> SubmissionQuery {
-    SubmissionQuery {
-        session: scene.id(),
-        only: SubmissionFilter::Live,
-    }
+    SubmissionQuery { session: scene.id(), only: SubmissionFilter::Live }
 }
 
 fn notes(scene: &Scene) -> DocumentQuery {
-    DocumentQuery {
-        session: scene.id(),
-        scope: ScopeKey::Session,
-        kind: None,
-        at: None,
-    }
+    DocumentQuery { session: scene.id(), scope: ScopeKey::Session, kind: None, at: None }
 }
 
 fn notes_write(id: u64) -> Write {
@@ -50,10 +37,7 @@ fn notes_write(id: u64) -> Write {
         history: History::Latest,
         fork: ForkPolicy::Initial,
     };
-    let revision = Revision::Base {
-        version: 1,
-        value: json("{}"),
-    };
+    let revision = Revision::Base { version: 1, value: json("{}") };
     Write::Document(DocumentWrite { record, revision })
 }
 
@@ -73,10 +57,7 @@ pub async fn a_batch_is_stored_whole(store: &Store) {
     scene.commit(writes).await.unwrap();
     assert_eq!(scene.texts().await, ["hello"]);
     assert_eq!(store.tasks(all_tasks(&scene)).await.unwrap().len(), 1);
-    assert_eq!(
-        store.submissions(live_submissions(&scene)).await.unwrap().len(),
-        1
-    );
+    assert_eq!(store.submissions(live_submissions(&scene)).await.unwrap().len(), 1);
     assert_eq!(store.documents(notes(&scene)).await.unwrap().len(), 1);
 }
 
@@ -97,10 +78,7 @@ pub async fn a_batch_that_is_refused_leaves_nothing(store: &Store) {
     assert_eq!(store.submissions(live_submissions(&scene)).await.unwrap(), []);
     assert_eq!(store.documents(notes(&scene)).await.unwrap(), []);
     assert_eq!(store.session(scene.id()).await.unwrap(), before);
-    scene
-        .commit(vec![])
-        .await
-        .expect("the session is usable afterwards");
+    scene.commit(vec![]).await.expect("the session is usable afterwards");
 }
 
 /// An entry that is stored keeps what it says.
@@ -143,10 +121,7 @@ pub async fn bodies_come_back_byte_for_byte(store: &Store) {
         .edit(Edit::omit(EntryId(1)));
     let mut task = scene.task();
     task.input = json(r#"{"z":0.10,  "a":[]}"#);
-    scene
-        .commit(vec![entry.clone().into_write(), task.clone().into_write()])
-        .await
-        .unwrap();
+    scene.commit(vec![entry.clone().into_write(), task.clone().into_write()]).await.unwrap();
     assert_eq!(store.entries(scene.all()).await.unwrap(), [entry]);
     assert_eq!(store.tasks(all_tasks(&scene)).await.unwrap(), [task]);
 }
@@ -160,10 +135,7 @@ pub async fn the_title_and_the_usage_are_part_of_the_batch(store: &Store) {
         step: 1,
         attempt: 1,
         model: "chat/qwen".into(),
-        usage: Some(Usage {
-            input: Some(3),
-            ..Usage::default()
-        }),
+        usage: Some(Usage { input: Some(3), ..Usage::default() }),
         time: Timestamp(7),
     };
     let writes = vec![Write::Usage(row.clone()), Write::Title("a new title".into())];
@@ -175,10 +147,7 @@ pub async fn the_title_and_the_usage_are_part_of_the_batch(store: &Store) {
 
 /// A first commit that does not fit leaves neither the session nor its request id.
 pub async fn a_creation_that_is_refused_leaves_no_session(store: &Store) {
-    let new = NewSession {
-        request: Some("c-1".into()),
-        ..NewSession::default()
-    };
+    let new = NewSession { request: Some("c-1".into()), ..NewSession::default() };
     let mut create = creation(1, new.clone());
     create.first.seq = create.first.seq.next();
     let error = store.create(create).await.unwrap_err();

@@ -23,23 +23,15 @@ impl Notes {
     }
 
     fn write(&self, revision: Revision) -> Write {
-        Write::Document(DocumentWrite {
-            record: self.0.clone(),
-            revision,
-        })
+        Write::Document(DocumentWrite { record: self.0.clone(), revision })
     }
 
     fn base(&self, value: &str) -> Write {
-        self.write(Revision::Base {
-            version: 3,
-            value: json(value),
-        })
+        self.write(Revision::Base { version: 3, value: json(value) })
     }
 
     fn delta(&self, operations: &str) -> Write {
-        self.write(Revision::Delta {
-            operations: json(operations),
-        })
+        self.write(Revision::Delta { operations: json(operations) })
     }
 
     fn retired(&self) -> Write {
@@ -71,11 +63,7 @@ impl Notes {
 pub async fn a_document_is_its_base_and_its_deltas(store: &Store) {
     let mut scene = Scene::new(store).await;
     let notes = Notes::new(&mut scene, History::Latest);
-    for write in [
-        notes.base(r#"{"b":1, "a":2}"#),
-        notes.delta("[1]"),
-        notes.delta("[2]"),
-    ] {
+    for write in [notes.base(r#"{"b":1, "a":2}"#), notes.delta("[1]"), notes.delta("[2]")] {
         scene.commit(vec![write]).await.unwrap();
     }
     let expected = notes.state(r#"{"b":1, "a":2}"#, &["[1]", "[2]"], 4);
@@ -86,22 +74,14 @@ pub async fn a_document_is_its_base_and_its_deltas(store: &Store) {
 pub async fn a_document_as_of_a_seq_is_what_it_was_then(store: &Store) {
     let mut scene = Scene::new(store).await;
     let notes = Notes::new(&mut scene, History::Rewindable);
-    for write in [
-        notes.base("0"),
-        notes.delta("[1]"),
-        notes.base("2"),
-        notes.delta("[3]"),
-    ] {
+    for write in [notes.base("0"), notes.delta("[1]"), notes.base("2"), notes.delta("[3]")] {
         scene.commit(vec![write]).await.unwrap();
     }
     assert_eq!(notes.read(&scene, Some(1)).await, []);
     assert_eq!(notes.read(&scene, Some(2)).await, [notes.state("0", &[], 2)]);
     assert_eq!(notes.read(&scene, Some(3)).await, [notes.state("0", &["[1]"], 3)]);
     assert_eq!(notes.read(&scene, Some(4)).await, [notes.state("2", &[], 4)]);
-    assert_eq!(
-        notes.read(&scene, Some(99)).await,
-        [notes.state("2", &["[3]"], 5)]
-    );
+    assert_eq!(notes.read(&scene, Some(99)).await, [notes.state("2", &["[3]"], 5)]);
     assert_eq!(notes.read(&scene, None).await, [notes.state("2", &["[3]"], 5)]);
 }
 
@@ -113,11 +93,7 @@ pub async fn a_base_of_a_latest_document_takes_the_place_of_what_was(store: &Sto
         scene.commit(vec![write]).await.unwrap();
     }
     assert_eq!(notes.read(&scene, None).await, [notes.state("2", &[], 4)]);
-    assert_eq!(
-        notes.read(&scene, Some(3)).await,
-        [],
-        "the revisions before are gone"
-    );
+    assert_eq!(notes.read(&scene, Some(3)).await, [], "the revisions before are gone");
 }
 
 /// A retired document is found no more, whenever it is asked for.
@@ -146,11 +122,7 @@ pub async fn a_retired_rewindable_document_can_still_be_read_as_it_was(store: &S
 /// Session, conversation and task are scopes of their own, also where their numbers are the same.
 pub async fn documents_belong_to_their_scope(store: &Store) {
     let mut scene = Scene::new(store).await;
-    let scopes = [
-        ScopeKey::Session,
-        ScopeKey::Conversation(ConversationId(1)),
-        ScopeKey::Task(TaskId(1)),
-    ];
+    let scopes = [ScopeKey::Session, ScopeKey::Conversation(ConversationId(1)), ScopeKey::Task(TaskId(1))];
     let mut documents = Vec::new();
     for scope in scopes {
         let mut notes = Notes::new(&mut scene, History::Latest);
@@ -173,10 +145,7 @@ pub async fn a_new_incarnation_follows_a_retired_one(store: &Store) {
     let first = Notes::new(&mut scene, History::Rewindable);
     let second = Notes::new(&mut scene, History::Rewindable);
     scene.commit(vec![first.base("1")]).await.unwrap();
-    scene
-        .commit(vec![first.retired(), second.base("2")])
-        .await
-        .unwrap();
+    scene.commit(vec![first.retired(), second.base("2")]).await.unwrap();
     assert_eq!(second.read(&scene, None).await, [second.state("2", &[], 3)]);
     assert_eq!(second.read(&scene, Some(2)).await, [first.state("1", &[], 2)]);
 }
@@ -185,17 +154,8 @@ pub async fn a_new_incarnation_follows_a_retired_one(store: &Store) {
 pub async fn two_revisions_of_one_commit_keep_their_order(store: &Store) {
     let mut scene = Scene::new(store).await;
     let notes = Notes::new(&mut scene, History::Rewindable);
-    scene
-        .commit(vec![notes.base("0"), notes.delta("[1]"), notes.delta("[2]")])
-        .await
-        .unwrap();
-    assert_eq!(
-        notes.read(&scene, None).await,
-        [notes.state("0", &["[1]", "[2]"], 2)]
-    );
-    scene
-        .commit(vec![notes.delta("[3]"), notes.base("4")])
-        .await
-        .unwrap();
+    scene.commit(vec![notes.base("0"), notes.delta("[1]"), notes.delta("[2]")]).await.unwrap();
+    assert_eq!(notes.read(&scene, None).await, [notes.state("0", &["[1]", "[2]"], 2)]);
+    scene.commit(vec![notes.delta("[3]"), notes.base("4")]).await.unwrap();
     assert_eq!(notes.read(&scene, None).await, [notes.state("4", &[], 3)]);
 }

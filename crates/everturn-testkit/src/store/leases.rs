@@ -31,10 +31,7 @@ pub async fn a_creation_gives_the_first_lease(store: &Store) {
 pub async fn a_live_lease_is_respected(store: &Store) {
     let mut scene = Scene::new(store).await;
     let error = store.claim(scene.claim(other(), BEFORE)).await.unwrap_err();
-    let owned = ErrorKind::Owned {
-        by: owner(),
-        until: UNTIL,
-    };
+    let owned = ErrorKind::Owned { by: owner(), until: UNTIL };
     assert_eq!(error.kind(), &owned, "{error}");
     scene.commit(vec![]).await.expect("the owner is not disturbed");
 }
@@ -69,11 +66,7 @@ pub async fn a_fenced_owner_can_neither_commit_nor_renew(store: &Store) {
     let error = store.renew(claim, Epoch(1)).await.unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Fenced, "{error}");
     let error = store.renew(claim, Epoch(2)).await.unwrap_err();
-    assert_eq!(
-        error.kind(),
-        &ErrorKind::Fenced,
-        "the epoch is another owner's: {error}"
-    );
+    assert_eq!(error.kind(), &ErrorKind::Fenced, "the epoch is another owner's: {error}");
     assert_eq!(scene.texts().await, [""; 0]);
 }
 
@@ -91,10 +84,7 @@ pub async fn a_fenced_owner_does_not_learn_that_its_batch_was_stored(store: &Sto
 pub async fn an_expired_lease_can_be_renewed_while_nobody_claimed(store: &Store) {
     let mut scene = Scene::new(store).await;
     let much_later = Timestamp(UNTIL.0 * 10);
-    let lease = store
-        .renew(scene.claim(owner(), much_later), Epoch(1))
-        .await
-        .unwrap();
+    let lease = store.renew(scene.claim(owner(), much_later), Epoch(1)).await.unwrap();
     assert_eq!((lease.epoch, lease.until), (Epoch(1), Timestamp(UNTIL.0 * 11)));
     assert_eq!(scene.commit(vec![]).await.unwrap(), Committed::Stored);
     let error = store.claim(scene.claim(other(), much_later)).await.unwrap_err();

@@ -10,10 +10,7 @@ use everturn_core::{
 use super::scene::{Scene, UNTIL, creation, owner, session_id};
 
 fn requested(request: &str) -> NewSession {
-    NewSession {
-        request: Some(request.into()),
-        ..NewSession::default()
-    }
+    NewSession { request: Some(request.into()), ..NewSession::default() }
 }
 
 /// The list is read in pages, which a new session does not shift.
@@ -54,9 +51,7 @@ pub async fn a_row_says_what_the_creator_said(store: &Store) {
     let new = NewSession {
         request: Some("c-1".into()),
         title: Some("repair the pump".into()),
-        labels: [("team", "north"), ("a", "é\"")]
-            .map(|(key, value)| (key.into(), value.into()))
-            .into(),
+        labels: [("team", "north"), ("a", "é\"")].map(|(key, value)| (key.into(), value.into())).into(),
         parent: Some(session_id(7)),
     };
     Scene::create(store, 1, new.clone()).await;

@@ -26,14 +26,8 @@ pub async fn a_batch_ahead_of_the_head_is_a_conflict(store: &Store) {
     batch.seq = Seq(3);
     let error = store.commit(batch).await.unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Conflict);
-    assert!(
-        error.to_string().ends_with("at seq 3: the session is at 1"),
-        "{error}"
-    );
-    scene
-        .commit(vec![])
-        .await
-        .expect("the session is usable afterwards");
+    assert!(error.to_string().ends_with("at seq 3: the session is at 1"), "{error}");
+    scene.commit(vec![]).await.expect("the session is usable afterwards");
 }
 
 /// A seq may not be taken twice.
@@ -89,16 +83,8 @@ pub async fn sessions_do_not_share_their_ids(store: &Store) {
     let (of_one, of_two) = (one.entry("one"), two.entry("two"));
     assert_eq!(of_one.id, of_two.id);
     let (task, submission) = (two.task(), two.submission(Some("r-1")));
-    one.commit(vec![of_one.into_write(), task.clone().into_write()])
-        .await
-        .unwrap();
-    two.commit(vec![
-        of_two.into_write(),
-        task.into_write(),
-        submission.into_write(),
-    ])
-    .await
-    .unwrap();
+    one.commit(vec![of_one.into_write(), task.clone().into_write()]).await.unwrap();
+    two.commit(vec![of_two.into_write(), task.into_write(), submission.into_write()]).await.unwrap();
     assert_eq!(one.texts().await, ["one"]);
     assert_eq!(two.texts().await, ["two"]);
 }
@@ -114,10 +100,6 @@ pub async fn what_is_counted_is_what_was_stored(store: &Store) {
     relaxed.durability = Durability::Relaxed;
     scene.send(relaxed).await.unwrap();
     let after = store.stats().await.unwrap();
-    let added = (
-        after.commits - before.commits,
-        after.groups - before.groups,
-        after.syncs - before.syncs,
-    );
+    let added = (after.commits - before.commits, after.groups - before.groups, after.syncs - before.syncs);
     assert_eq!(added, (2, 2, 1));
 }

@@ -29,16 +29,12 @@ pub fn owner() -> OwnerId {
 
 /// Some other owner, of whom nothing is known.
 pub fn other() -> OwnerId {
-    "0198c0de-0000-7000-8000-0000000000bb"
-        .parse()
-        .expect("the text is an owner id")
+    "0198c0de-0000-7000-8000-0000000000bb".parse().expect("the text is an owner id")
 }
 
 /// The id of the `n`th session. Later numbers are newer.
 pub fn session_id(n: u16) -> SessionId {
-    format!("0198c0de-0000-7000-8000-{n:012x}")
-        .parse()
-        .expect("the text is a session id")
+    format!("0198c0de-0000-7000-8000-{n:012x}").parse().expect("the text is a session id")
 }
 
 /// A session that this scene owns, with the root conversation in its first commit.
@@ -96,23 +92,14 @@ impl Scene {
 
     /// The scene of the `n`th session.
     pub async fn create(store: &Store, n: u16, new: NewSession) -> Self {
-        let created = store
-            .create(creation(n, new))
-            .await
-            .expect("the session can be created");
-        let Created::New(lease) = created else {
-            panic!("session {n} was there already")
-        };
+        let created = store.create(creation(n, new)).await.expect("the session can be created");
+        let Created::New(lease) = created else { panic!("session {n} was there already") };
         Self::of(store, lease)
     }
 
     /// The scene of a session that was claimed.
     pub fn of(store: &Store, lease: Lease) -> Self {
-        Self {
-            store: store.clone(),
-            minted: lease.minted,
-            lease,
-        }
+        Self { store: store.clone(), minted: lease.minted, lease }
     }
 
     /// The session.
@@ -178,9 +165,7 @@ impl Scene {
         for text in texts {
             let entry = self.entry_in(conversation, text);
             last = entry.id;
-            self.commit(vec![entry.into_write()])
-                .await
-                .expect("the entry can be stored");
+            self.commit(vec![entry.into_write()]).await.expect("the entry can be stored");
         }
         last
     }
@@ -188,9 +173,7 @@ impl Scene {
     /// Forks a conversation and stores the fork.
     pub async fn fork(&mut self, of: &Conversation, at: EntryId) -> Conversation {
         let fork = of.fork(ConversationId(self.mint()), at, None, Timestamp(7));
-        self.commit(vec![fork.clone().into_write()])
-            .await
-            .expect("the fork can be stored");
+        self.commit(vec![fork.clone().into_write()]).await.expect("the fork can be stored");
         fork
     }
 
@@ -209,9 +192,7 @@ impl Scene {
             kind: "app.pay".into(),
             version: 1,
             input: RawJson::empty(),
-            state: TaskState::Ready {
-                checkpoint: RawJson::empty(),
-            },
+            state: TaskState::Ready { checkpoint: RawJson::empty() },
             abort: None,
             started: Timestamp(7),
             ended: None,
@@ -231,12 +212,7 @@ impl Scene {
 
     /// A claim of the session by `owner` at `now`, until [`UNTIL`] later.
     pub fn claim(&self, owner: OwnerId, now: Timestamp) -> Claim {
-        Claim {
-            session: self.id(),
-            owner,
-            now,
-            until: Timestamp(now.0 + UNTIL.0),
-        }
+        Claim { session: self.id(), owner, now, until: Timestamp(now.0 + UNTIL.0) }
     }
 
     /// A query of all that the root conversation sees.
@@ -275,11 +251,7 @@ pub fn creation(n: u16, new: NewSession) -> Create {
         due: Due::None,
         writes: vec![root.into_write()],
     };
-    Create {
-        new,
-        first,
-        until: UNTIL,
-    }
+    Create { new, first, until: UNTIL }
 }
 
 /// JSON that is known to be right.

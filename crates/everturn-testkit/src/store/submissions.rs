@@ -12,10 +12,7 @@ use everturn_core::{
 use super::scene::{IntoWrite, Scene};
 
 fn query(scene: &Scene, only: SubmissionFilter) -> SubmissionQuery {
-    SubmissionQuery {
-        session: scene.id(),
-        only,
-    }
+    SubmissionQuery { session: scene.id(), only }
 }
 
 fn request(id: &str) -> SubmissionFilter {
@@ -26,17 +23,11 @@ fn request(id: &str) -> SubmissionFilter {
 pub async fn a_submission_is_replaced_as_it_moves(store: &Store) {
     let mut scene = Scene::new(store).await;
     let mut submission = scene.submission(Some("r-1"));
-    let place = Place {
-        turn: TaskId(3),
-        entry: EntryId(4),
-    };
+    let place = Place { turn: TaskId(3), entry: EntryId(4) };
     for state in [
         submission.state.clone(),
         SubmissionState::Placed(place),
-        SubmissionState::Settled {
-            end: End::Answered,
-            place: Some(place),
-        },
+        SubmissionState::Settled { end: End::Answered, place: Some(place) },
     ] {
         submission.state = state;
         scene.commit(vec![submission.clone().into_write()]).await.unwrap();
@@ -50,25 +41,13 @@ pub async fn a_request_id_finds_its_submission(store: &Store) {
     let mut scene = Scene::new(store).await;
     let mut submission = scene.submission(Some("r-1"));
     let other = scene.submission(None);
-    scene
-        .commit(vec![submission.clone().into_write(), other.into_write()])
-        .await
-        .unwrap();
+    scene.commit(vec![submission.clone().into_write(), other.into_write()]).await.unwrap();
     let found = query(&scene, request("r-1"));
-    assert_eq!(
-        store.submissions(found.clone()).await.unwrap(),
-        [submission.clone()]
-    );
-    submission.state = SubmissionState::Settled {
-        end: End::Withdrawn,
-        place: None,
-    };
+    assert_eq!(store.submissions(found.clone()).await.unwrap(), [submission.clone()]);
+    submission.state = SubmissionState::Settled { end: End::Withdrawn, place: None };
     scene.commit(vec![submission.clone().into_write()]).await.unwrap();
     assert_eq!(store.submissions(found).await.unwrap(), [submission]);
-    assert_eq!(
-        store.submissions(query(&scene, request("r-2"))).await.unwrap(),
-        []
-    );
+    assert_eq!(store.submissions(query(&scene, request("r-2"))).await.unwrap(), []);
 }
 
 /// Two conversations may use the same request id.
@@ -77,17 +56,11 @@ pub async fn a_request_id_belongs_to_one_conversation(store: &Store) {
     let here = scene.submission(Some("r-1"));
     let mut there = scene.submission(Some("r-1"));
     there.conversation = ConversationId(9);
-    scene
-        .commit(vec![here.clone().into_write(), there.clone().into_write()])
-        .await
-        .unwrap();
+    scene.commit(vec![here.clone().into_write(), there.clone().into_write()]).await.unwrap();
     let found = query(&scene, request("r-1"));
     assert_eq!(store.submissions(found).await.unwrap(), [here]);
     let elsewhere = SubmissionFilter::Request(ConversationId(9), "r-1".into());
-    assert_eq!(
-        store.submissions(query(&scene, elsewhere)).await.unwrap(),
-        [there]
-    );
+    assert_eq!(store.submissions(query(&scene, elsewhere)).await.unwrap(), [there]);
 }
 
 /// A request id that is taken stays with the submission that has it.
@@ -105,19 +78,10 @@ pub async fn a_request_id_is_not_given_to_a_second_submission(store: &Store) {
 pub async fn live_submissions_are_those_that_have_not_ended(store: &Store) {
     let mut scene = Scene::new(store).await;
     let (mut ended, live) = (scene.submission(Some("r-1")), scene.submission(None));
-    scene
-        .commit(vec![live.clone().into_write(), ended.clone().into_write()])
-        .await
-        .unwrap();
+    scene.commit(vec![live.clone().into_write(), ended.clone().into_write()]).await.unwrap();
     let all = query(&scene, SubmissionFilter::Live);
-    assert_eq!(
-        store.submissions(all.clone()).await.unwrap(),
-        [ended.clone(), live.clone()]
-    );
-    ended.state = SubmissionState::Settled {
-        end: End::Answered,
-        place: None,
-    };
+    assert_eq!(store.submissions(all.clone()).await.unwrap(), [ended.clone(), live.clone()]);
+    ended.state = SubmissionState::Settled { end: End::Answered, place: None };
     scene.commit(vec![ended.into_write()]).await.unwrap();
     assert_eq!(store.submissions(all).await.unwrap(), [live]);
 }
@@ -134,10 +98,7 @@ pub async fn the_ledger_keeps_its_order(store: &Store) {
         usage: None,
         time: Timestamp(7),
     };
-    scene
-        .commit(vec![Write::Usage(row(2)), Write::Usage(row(1))])
-        .await
-        .unwrap();
+    scene.commit(vec![Write::Usage(row(2)), Write::Usage(row(1))]).await.unwrap();
     scene.commit(vec![Write::Usage(row(3))]).await.unwrap();
     assert_eq!(store.usage(scene.id()).await.unwrap(), [row(2), row(1), row(3)]);
 }

@@ -10,12 +10,7 @@ use everturn_core::{
 use super::scene::{IntoWrite, Scene, json};
 
 fn query(scene: &Scene) -> TaskQuery {
-    TaskQuery {
-        session: scene.id(),
-        live: false,
-        ids: None,
-        owner: None,
-    }
+    TaskQuery { session: scene.id(), live: false, ids: None, owner: None }
 }
 
 async fn store_all(scene: &mut Scene, tasks: &[TaskRecord]) {
@@ -33,10 +28,7 @@ pub async fn a_task_is_replaced_as_it_moves(store: &Store) {
     let mut scene = Scene::new(store).await;
     let mut task = scene.task();
     store_all(&mut scene, &[task.clone()]).await;
-    task.state = TaskState::Waiting {
-        checkpoint: json("[1, 2]"),
-        on: vec![TaskId(8)],
-    };
+    task.state = TaskState::Waiting { checkpoint: json("[1, 2]"), on: vec![TaskId(8)] };
     task.abort = Some("enough".into());
     store_all(&mut scene, &[task.clone()]).await;
     assert_eq!(store.tasks(query(&scene)).await.unwrap(), [task.clone()]);
@@ -50,20 +42,11 @@ pub async fn live_tasks_are_those_that_have_not_ended(store: &Store) {
     let mut scene = Scene::new(store).await;
     let (mut ended, live) = (scene.task(), scene.task());
     store_all(&mut scene, &[live.clone(), ended.clone()]).await;
-    let only_live = TaskQuery {
-        live: true,
-        ..query(&scene)
-    };
-    assert_eq!(
-        store.tasks(only_live.clone()).await.unwrap(),
-        [ended.clone(), live.clone()]
-    );
+    let only_live = TaskQuery { live: true, ..query(&scene) };
+    assert_eq!(store.tasks(only_live.clone()).await.unwrap(), [ended.clone(), live.clone()]);
     end(&mut ended);
     store_all(&mut scene, &[ended.clone()]).await;
-    assert_eq!(
-        store.tasks(only_live).await.unwrap().as_slice(),
-        std::slice::from_ref(&live)
-    );
+    assert_eq!(store.tasks(only_live).await.unwrap().as_slice(), std::slice::from_ref(&live));
     assert_eq!(store.tasks(query(&scene)).await.unwrap(), [ended, live]);
 }
 
@@ -72,10 +55,7 @@ pub async fn tasks_come_in_the_order_in_which_they_are_asked_for(store: &Store) 
     let mut scene = Scene::new(store).await;
     let tasks = [scene.task(), scene.task(), scene.task()];
     store_all(&mut scene, &tasks).await;
-    let by_ids = TaskQuery {
-        ids: Some(vec![tasks[2].id, TaskId(99), tasks[0].id]),
-        ..query(&scene)
-    };
+    let by_ids = TaskQuery { ids: Some(vec![tasks[2].id, TaskId(99), tasks[0].id]), ..query(&scene) };
     let [first, _, third] = tasks;
     assert_eq!(store.tasks(by_ids).await.unwrap(), [third, first]);
 }
@@ -88,14 +68,8 @@ pub async fn owned_tasks_are_found_by_their_owner(store: &Store) {
     (done.owner, live.owner) = (Some(owner.id), Some(owner.id));
     end(&mut done);
     store_all(&mut scene, &[owner.clone(), done.clone(), live.clone()]).await;
-    let owned = TaskQuery {
-        owner: Some(owner.id),
-        ..query(&scene)
-    };
-    assert_eq!(
-        store.tasks(owned.clone()).await.unwrap(),
-        [done.clone(), live.clone()]
-    );
+    let owned = TaskQuery { owner: Some(owner.id), ..query(&scene) };
+    assert_eq!(store.tasks(owned.clone()).await.unwrap(), [done.clone(), live.clone()]);
     let owned_and_live = TaskQuery { live: true, ..owned };
     assert_eq!(store.tasks(owned_and_live).await.unwrap(), [live]);
 }

@@ -17,11 +17,7 @@ pub async fn entries_come_newest_first_and_oldest_first(store: &Store) {
     let mut scene = Scene::new(store).await;
     scene.say(ROOT, &["a", "b", "c"]).await;
     assert_eq!(scene.texts().await, ["c", "b", "a"]);
-    let oldest = EntryQuery {
-        order: Order::OldestFirst,
-        limit: 2,
-        ..scene.all()
-    };
+    let oldest = EntryQuery { order: Order::OldestFirst, limit: 2, ..scene.all() };
     assert_eq!(scene.texts_of(oldest).await, ["a", "b"]);
 }
 
@@ -53,39 +49,24 @@ pub async fn a_fork_of_a_fork_sees_through_both(store: &Store) {
 
     let seen = EntryQuery::of(scene.id(), grandchild.lineage.clone());
     assert_eq!(scene.texts_of(seen).await, ["e", "c", "b", "a"]);
-    let oldest = EntryQuery {
-        order: Order::OldestFirst,
-        ..EntryQuery::of(scene.id(), grandchild.lineage)
-    };
+    let oldest = EntryQuery { order: Order::OldestFirst, ..EntryQuery::of(scene.id(), grandchild.lineage) };
     assert_eq!(scene.texts_of(oldest).await, ["a", "b", "c", "e"]);
     let seen = EntryQuery::of(scene.id(), behind_both.lineage);
-    assert_eq!(
-        scene.texts_of(seen).await,
-        ["a"],
-        "the older fork point is the cap"
-    );
+    assert_eq!(scene.texts_of(seen).await, ["a"], "the older fork point is the cap");
 }
 
 /// The page behind a cursor is the same whatever arrives meanwhile.
 pub async fn a_cursor_keeps_its_place_while_entries_arrive(store: &Store) {
     let mut scene = Scene::new(store).await;
     scene.say(ROOT, &["a", "b", "c", "d"]).await;
-    let page = |before| EntryQuery {
-        before,
-        limit: 2,
-        ..EntryQuery::of(session_id(1), Lineage::new(ROOT))
-    };
+    let page = |before| EntryQuery { before, limit: 2, ..EntryQuery::of(session_id(1), Lineage::new(ROOT)) };
     let first = store.entries(page(None)).await.unwrap();
     assert_eq!(texts(&first), ["d", "c"]);
     scene.say(ROOT, &["e", "f"]).await;
     let second = store.entries(page(Some(first[1].id))).await.unwrap();
     assert_eq!(texts(&second), ["b", "a"]);
     assert_eq!(store.entries(page(Some(second[1].id))).await.unwrap(), []);
-    let newer = EntryQuery {
-        after: Some(first[0].id),
-        order: Order::OldestFirst,
-        ..scene.all()
-    };
+    let newer = EntryQuery { after: Some(first[0].id), order: Order::OldestFirst, ..scene.all() };
     assert_eq!(scene.texts_of(newer).await, ["e", "f"]);
 }
 
@@ -102,11 +83,7 @@ pub async fn pages_cross_the_fork_point(store: &Store) {
         (Order::OldestFirst, 4, &["a", "b", "c", "d"]),
         (Order::NewestFirst, 0, &[]),
     ] {
-        let query = EntryQuery {
-            order,
-            limit,
-            ..EntryQuery::of(scene.id(), fork.lineage.clone())
-        };
+        let query = EntryQuery { order, limit, ..EntryQuery::of(scene.id(), fork.lineage.clone()) };
         assert_eq!(scene.texts_of(query).await, expected, "{limit} {order:?}");
     }
 }
@@ -122,20 +99,10 @@ pub async fn heads_and_turns_are_found_without_the_rest(store: &Store) {
     turn.entry = Entry::new("et.turn");
     scene.commit(vec![turn.clone().into_write()]).await.unwrap();
     scene.say(ROOT, &["b"]).await;
-    let query = |only, order| EntryQuery {
-        only,
-        order,
-        ..EntryQuery::of(session_id(1), Lineage::new(ROOT))
-    };
+    let query = |only, order| EntryQuery { only, order, ..EntryQuery::of(session_id(1), Lineage::new(ROOT)) };
     for order in [Order::NewestFirst, Order::OldestFirst] {
-        assert_eq!(
-            store.entries(query(Only::Heads, order)).await.unwrap(),
-            [head.clone()]
-        );
-        assert_eq!(
-            store.entries(query(Only::Turns, order)).await.unwrap(),
-            [turn.clone()]
-        );
+        assert_eq!(store.entries(query(Only::Heads, order)).await.unwrap(), [head.clone()]);
+        assert_eq!(store.entries(query(Only::Turns, order)).await.unwrap(), [turn.clone()]);
     }
 }
 
@@ -150,11 +117,7 @@ pub async fn a_range_without_entries_is_empty(store: &Store) {
         (Some(last), Some(last)),
         (Some(last), Some(EntryId(1))),
     ] {
-        let query = EntryQuery {
-            after,
-            before,
-            ..scene.all()
-        };
+        let query = EntryQuery { after, before, ..scene.all() };
         assert_eq!(store.entries(query).await.unwrap(), [], "{after:?} {before:?}");
     }
     let elsewhere = EntryQuery::of(scene.id(), Lineage::new(ConversationId(77)));
@@ -185,8 +148,5 @@ pub async fn conversations_come_oldest_first(store: &Store) {
     let all = store.conversations(scene.id()).await.unwrap();
     assert_eq!(all, [root, fork.clone()]);
     assert_eq!(store.conversation(scene.id(), fork.id).await.unwrap(), Some(fork));
-    assert_eq!(
-        store.conversation(scene.id(), ConversationId(99)).await.unwrap(),
-        None
-    );
+    assert_eq!(store.conversation(scene.id(), ConversationId(99)).await.unwrap(), None);
 }

@@ -20,11 +20,7 @@ pub(super) enum Fault {
 impl Fault {
     /// Refuses what is not of the kind that is wanted.
     pub(super) fn unless(wanted: FileKind, found: FileKind) -> Result<(), Self> {
-        if wanted == found {
-            Ok(())
-        } else {
-            Err(Self::Kind(found))
-        }
+        if wanted == found { Ok(()) } else { Err(Self::Kind(found)) }
     }
 
     /// The error for a person who did `act` on `path`.

@@ -23,10 +23,7 @@ const LINKS: u32 = 40;
 
 /// Opens a directory only to open what is in it: no right to list it is needed where the system knows the difference.
 #[cfg(target_os = "linux")]
-const STEP: OFlags = OFlags::PATH
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
+const STEP: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
 const STEP: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -80,12 +77,7 @@ impl Root {
         }
         let found = self.find(path)?;
         let flags = READ | OFlags::NOFOLLOW;
-        Ok(rustix::fs::openat(
-            found.directory(self),
-            &found.name,
-            flags,
-            Mode::empty(),
-        )?)
+        Ok(rustix::fs::openat(found.directory(self), &found.name, flags, Mode::empty())?)
     }
 
     /// Lets the kernel resolve beneath the root. It refuses all that leaves, even where it would come back, and
@@ -105,13 +97,7 @@ impl Root {
 
     /// Finds what is at a path, name by name.
     fn find(&self, path: &str) -> Result<Found, Fault> {
-        let mut walk = Walk {
-            root: self,
-            place: self.top(),
-            rest: Vec::new(),
-            links: 0,
-            behind_link: 0,
-        };
+        let mut walk = Walk { root: self, place: self.top(), rest: Vec::new(), links: 0, behind_link: 0 };
         walk.lead(path.as_bytes());
         walk.run()
     }
@@ -157,17 +143,9 @@ impl Found {
     }
 
     fn stat(&self, root: &Root) -> Result<Stat, Fault> {
-        let found = stat(&rustix::fs::statat(
-            self.directory(root),
-            &self.name,
-            AtFlags::SYMLINK_NOFOLLOW,
-        )?);
+        let found = stat(&rustix::fs::statat(self.directory(root), &self.name, AtFlags::SYMLINK_NOFOLLOW)?);
         // It was no link when it was found.
-        if found.kind == FileKind::Link {
-            Err(Fault::Links)
-        } else {
-            Ok(found)
-        }
+        if found.kind == FileKind::Link { Err(Fault::Links) } else { Ok(found) }
     }
 }
 
@@ -196,16 +174,11 @@ impl Walk<'_> {
         let mut path = path;
         if path.starts_with(b"/") {
             let below = self.root.below(path);
-            self.place = if below.is_some() {
-                self.root.top()
-            } else {
-                Place::Above(0)
-            };
+            self.place = if below.is_some() { self.root.top() } else { Place::Above(0) };
             path = below.unwrap_or(path);
         }
         let names = path.split(|byte| *byte == b'/').rev();
-        self.rest
-            .extend(names.map(|name| OsStr::from_bytes(name).to_owned()));
+        self.rest.extend(names.map(|name| OsStr::from_bytes(name).to_owned()));
     }
 
     fn run(mut self) -> Result<Found, Fault> {
@@ -222,10 +195,7 @@ impl Walk<'_> {
             }
         }
         match self.place {
-            Place::Beneath(_, directory) => Ok(Found {
-                directory,
-                name: ".".into(),
-            }),
+            Place::Beneath(_, directory) => Ok(Found { directory, name: ".".into() }),
             Place::Above(_) => Err(Fault::Leaves),
         }
     }
@@ -268,10 +238,7 @@ impl Walk<'_> {
                     }
                     // No link.
                     Err(Errno::INVAL) if self.rest.is_empty() => {
-                        return Ok(Some(Found {
-                            directory: directory.take(),
-                            name,
-                        }));
+                        return Ok(Some(Found { directory: directory.take(), name }));
                     }
                     Err(Errno::INVAL) => {
                         *directory = Some(rustix::fs::openat(above, &name, STEP, Mode::empty())?);
@@ -314,9 +281,7 @@ pub(super) fn kind_of(directory: &Dir, name: &CStr, listed: FileType) -> FileKin
     if listed != FileType::Unknown {
         return kind(listed);
     }
-    let found = directory
-        .fd()
-        .and_then(|fd| rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW));
+    let found = directory.fd().and_then(|fd| rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW));
     found.map_or(FileKind::Other, |found| stat(&found).kind)
 }
 
@@ -331,10 +296,6 @@ fn kind(kind: FileType) -> FileKind {
 
 fn stat(found: &rustix::fs::Stat) -> Stat {
     let kind = kind(FileType::from_raw_mode(found.st_mode));
-    let size = if kind == FileKind::File {
-        u64::try_from(found.st_size).unwrap_or(0)
-    } else {
-        0
-    };
+    let size = if kind == FileKind::File { u64::try_from(found.st_size).unwrap_or(0) } else { 0 };
     Stat { kind, size }
 }

@@ -85,11 +85,7 @@ impl Level {
 
 /// The rules of an ignore file. One that cannot be read has none, and a broken rule is passed over, as git does.
 async fn rules(env: &Env, path: String) -> Gitignore {
-    let read = ReadFile {
-        path,
-        offset: 0,
-        limit: BYTES,
-    };
+    let read = ReadFile { path, offset: 0, limit: BYTES };
     let bytes = env.read(read).await.unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let mut rules = GitignoreBuilder::new(".");

@@ -31,34 +31,17 @@ fn the_schemas_name_the_arguments_and_take_no_others() {
         known.sort();
         assert_eq!(known, names);
         assert_eq!(schema["additionalProperties"], false);
-        assert_eq!(
-            schema["description"],
-            serde_json::Value::Null,
-            "what Rust reads is not for the model"
-        );
+        assert_eq!(schema["description"], serde_json::Value::Null, "what Rust reads is not for the model");
     }
 }
 
 #[tokio::test]
 async fn null_is_as_good_as_absent() {
     let project = Project::new(&[("a.txt", "word")]);
-    let read = project
-        .call("read", r#"{"path":"a.txt","offset":null,"limit":null}"#)
-        .await;
+    let read = project.call("read", r#"{"path":"a.txt","offset":null,"limit":null}"#).await;
     assert_eq!(read.unwrap(), "     1\tword");
     assert_eq!(project.call("list", r#"{"path":null}"#).await.unwrap(), "a.txt");
-    assert_eq!(
-        project
-            .call("glob", r#"{"pattern":"*","path":null}"#)
-            .await
-            .unwrap(),
-        "a.txt"
-    );
-    let grep = project
-        .call(
-            "grep",
-            r#"{"pattern":"word","path":null,"glob":null,"ignore_case":null}"#,
-        )
-        .await;
+    assert_eq!(project.call("glob", r#"{"pattern":"*","path":null}"#).await.unwrap(), "a.txt");
+    let grep = project.call("grep", r#"{"pattern":"word","path":null,"glob":null,"ignore_case":null}"#).await;
     assert_eq!(grep.unwrap(), "a.txt:1:word");
 }

@@ -19,10 +19,7 @@ async fn refused(project: &Project, path: &str, why: &str) {
     let error = project.read(path).await.expect_err(path);
     assert!(matches!(error.kind(), ErrorKind::Invalid), "{path:?}: {error}");
     let shown = format!("{path:?}");
-    assert!(
-        error.to_string().contains(&shown[..shown.len().min(100)]),
-        "{error}"
-    );
+    assert!(error.to_string().contains(&shown[..shown.len().min(100)]), "{error}");
     assert!(error.to_string().contains(why), "{error}");
     assert!(project.list(path).await.is_err(), "list {path:?}");
     if why.contains("leaves") {
@@ -50,14 +47,7 @@ async fn a_link_that_leaves_the_root_is_refused() {
     project.link("absolute", project.base.join("outside/secret.txt"));
     project.link("chain", "file");
     project.link("dangling", "../outside/nothing");
-    for path in [
-        "file",
-        "directory",
-        "directory/secret.txt",
-        "absolute",
-        "chain",
-        "dangling",
-    ] {
+    for path in ["file", "directory", "directory/secret.txt", "absolute", "chain", "dangling"] {
         refused(&project, path, "leaves the root").await;
     }
 }
@@ -70,25 +60,13 @@ async fn a_link_that_ends_inside_is_followed() {
     project.link("out-and-in", "../ws/src/deep/b.txt");
     project.link(
         "through-the-top",
-        Path::new("/..")
-            .join(project.root.strip_prefix("/").unwrap())
-            .join("src/deep/b.txt"),
+        Path::new("/..").join(project.root.strip_prefix("/").unwrap()).join("src/deep/b.txt"),
     );
     project.link("deep", "src/deep");
-    for path in [
-        "relative",
-        "absolute",
-        "out-and-in",
-        "through-the-top",
-        "deep/b.txt",
-    ] {
+    for path in ["relative", "absolute", "out-and-in", "through-the-top", "deep/b.txt"] {
         assert_eq!(project.read(path).await.expect(path), "b");
     }
-    assert_eq!(
-        project.read("deep/../c.txt").await.unwrap(),
-        "c",
-        "up from where the link leads"
-    );
+    assert_eq!(project.read("deep/../c.txt").await.unwrap(), "c", "up from where the link leads");
 }
 
 #[tokio::test]
@@ -99,11 +77,7 @@ async fn a_link_by_the_name_the_root_was_opened_with_is_followed() {
     project.link("absolute", alias.join("a.txt"));
     let env = everturn_core::env::Env::new(Directory::open(&alias).unwrap());
     for path in ["absolute".to_owned(), alias.join("a.txt").display().to_string()] {
-        let read = ReadFile {
-            path,
-            offset: 0,
-            limit: 9,
-        };
+        let read = ReadFile { path, offset: 0, limit: 9 };
         assert_eq!(env.read(read).await.unwrap(), b"a");
     }
 }
@@ -116,10 +90,7 @@ async fn links_that_lead_nowhere_are_said_so() {
     project.link("two", "one");
     let error = project.read("dangling").await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::NotFound), "{error}");
-    assert!(
-        error.to_string().contains("link in it leads to nothing"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("link in it leads to nothing"), "{error}");
     refused(&project, "one", "links in a circle").await;
 }
 
@@ -127,11 +98,9 @@ async fn links_that_lead_nowhere_are_said_so() {
 async fn absolute_paths_are_taken_below_the_root_only() {
     let project = Project::new(&[("src/a.txt", "a")]);
     let root = project.root.to_str().unwrap();
-    for path in [
-        format!("{root}/src/a.txt"),
-        format!("{root}//src/./a.txt"),
-        format!("{root}/../ws/src/a.txt"),
-    ] {
+    for path in
+        [format!("{root}/src/a.txt"), format!("{root}//src/./a.txt"), format!("{root}/../ws/src/a.txt")]
+    {
         assert_eq!(project.read(&path).await.expect(&path), "a");
     }
     assert_eq!(project.list(root).await.unwrap().len(), 1);
@@ -165,45 +134,23 @@ async fn kernel_links_are_not_followed_wherever_they_lead() {
 #[tokio::test]
 async fn kernel_links_are_not_followed_even_below_the_root() {
     let machine = everturn_core::env::Env::new(Directory::open(Path::new("/")).unwrap());
-    let read = |path: &str| {
-        machine.read(ReadFile {
-            path: path.into(),
-            offset: 0,
-            limit: 9,
-        })
-    };
+    let read = |path: &str| machine.read(ReadFile { path: path.into(), offset: 0, limit: 9 });
     let error = read("proc/self/root/proc/version").await.unwrap_err();
     assert!(error.to_string().contains("link of the kernel"), "{error}");
     assert_eq!(read("/proc/version").await.unwrap().len(), 9);
-    assert_eq!(
-        read("../../proc/version").await.unwrap().len(),
-        9,
-        "above the top there is nothing"
-    );
+    assert_eq!(read("../../proc/version").await.unwrap().len(), 9, "above the top there is nothing");
 }
 
 #[tokio::test]
 async fn what_is_neither_file_nor_directory_is_never_opened() {
     let project = Project::new(&[]);
     let path = project.root.join("pipe");
-    assert!(
-        std::process::Command::new("mkfifo")
-            .arg(path)
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
     let _socket = UnixListener::bind(project.root.join("socket")).unwrap();
     project.link("link", "pipe");
     for path in ["pipe", "socket", "link"] {
         let stat = project.env().stat(path.into()).await.unwrap();
-        assert_eq!(
-            stat,
-            Stat {
-                kind: FileKind::Other,
-                size: 0
-            }
-        );
+        assert_eq!(stat, Stat { kind: FileKind::Other, size: 0 });
         refused(&project, path, "never opened").await;
     }
 }
@@ -226,14 +173,7 @@ async fn hostile_paths_are_refused() {
         refused(&project, path, "").await;
     }
     assert!(project.read(&long_name).await.is_err());
-    for path in [
-        "two words.txt",
-        "文件-👩\u{200d}🔬.txt",
-        "a\\b.txt",
-        "-rf",
-        "~",
-        "%2e%2e",
-    ] {
+    for path in ["two words.txt", "文件-👩\u{200d}🔬.txt", "a\\b.txt", "-rf", "~", "%2e%2e"] {
         project.file(path, "text");
         assert_eq!(project.read(path).await.expect(path), "text");
     }
@@ -248,20 +188,11 @@ async fn a_file_is_no_directory_and_a_directory_no_file() {
     let error = project.read("src").await.unwrap_err();
     assert_eq!(error.to_string(), "read \"src\": it is a directory");
     let error = project.list("src/a.txt").await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "list \"src/a.txt\": it is a file, not a directory"
-    );
+    assert_eq!(error.to_string(), "list \"src/a.txt\": it is a file, not a directory");
     let error = project.read("nothing/../src/a.txt").await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::NotFound), "{error}");
     let stat = project.env().stat("src/a.txt".into()).await.unwrap();
-    assert_eq!(
-        stat,
-        Stat {
-            kind: FileKind::File,
-            size: 3
-        }
-    );
+    assert_eq!(stat, Stat { kind: FileKind::File, size: 3 });
 }
 
 #[tokio::test]
@@ -281,15 +212,7 @@ async fn what_the_system_refuses_is_unavailable() {
 async fn reads_are_positional() {
     let project = Project::new(&[("a.txt", "0123456789")]);
     let read = async |offset, limit| {
-        project
-            .env()
-            .read(ReadFile {
-                path: "a.txt".into(),
-                offset,
-                limit,
-            })
-            .await
-            .unwrap()
+        project.env().read(ReadFile { path: "a.txt".into(), offset, limit }).await.unwrap()
     };
     assert_eq!(read(3, 4).await, b"3456");
     assert_eq!(read(8, usize::MAX).await, b"89");
@@ -307,14 +230,7 @@ async fn a_huge_directory_comes_in_sorted_pages() {
     let env = project.env();
     let (mut names, mut after) = (Vec::new(), None);
     loop {
-        let page = env
-            .list(ListDirectory {
-                path: ".".into(),
-                after,
-                limit: 999,
-            })
-            .await
-            .unwrap();
+        let page = env.list(ListDirectory { path: ".".into(), after, limit: 999 }).await.unwrap();
         assert!(page.len() <= 999);
         let Some(last) = page.last() else { break };
         after = Some(last.name.clone());
@@ -330,13 +246,7 @@ async fn names_that_are_not_utf_8_are_replaced_in_listings() {
     let name = std::ffi::OsStr::from_bytes(b"b\xff");
     // Some file systems take no such name.
     if fs::write(project.root.join(name), "").is_ok() {
-        let names: Vec<_> = project
-            .list(".")
-            .await
-            .unwrap()
-            .into_iter()
-            .map(|entry| entry.name)
-            .collect();
+        let names: Vec<_> = project.list(".").await.unwrap().into_iter().map(|entry| entry.name).collect();
         assert_eq!(names, ["a", "b\u{fffd}"]);
     }
 }

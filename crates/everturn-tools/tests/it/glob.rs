@@ -3,10 +3,7 @@
 use crate::project::Project;
 
 async fn check(project: &Project, pattern: &str, expected: &str) {
-    let text = project
-        .call("glob", &format!(r#"{{"pattern":"{pattern}"}}"#))
-        .await
-        .unwrap();
+    let text = project.call("glob", &format!(r#"{{"pattern":"{pattern}"}}"#)).await.unwrap();
     assert_eq!(text.replace('\n', " "), expected, "{pattern}");
 }
 
@@ -34,10 +31,7 @@ async fn a_pattern_finds_files_sorted_by_bytes() {
 async fn a_pattern_is_relative_to_path_and_its_answers_to_the_root() {
     let project = Project::new(&[("a/b/c.rs", ""), ("a/d.rs", ""), ("b/c.rs", "")]);
     let glob = async |path| {
-        project
-            .call("glob", &format!(r#"{{"pattern":"b/*.rs","path":"{path}"}}"#))
-            .await
-            .unwrap()
+        project.call("glob", &format!(r#"{{"pattern":"b/*.rs","path":"{path}"}}"#)).await.unwrap()
     };
     for path in ["a", "a/", "./a"] {
         assert_eq!(glob(path).await, "a/b/c.rs", "{path}");
@@ -64,21 +58,10 @@ async fn ignore_files_are_respected_also_nested_ones_and_those_above() {
         ("other/y.tmp", ""),
         ("local", ""),
     ]);
-    check(
-        &project,
-        "**",
-        "local other/x.log sub/deep/keep.log sub/keep.log sub/only-top",
-    )
-    .await;
-    let text = project
-        .call("glob", r#"{"pattern":"**","path":"sub/deep"}"#)
-        .await
-        .unwrap();
+    check(&project, "**", "local other/x.log sub/deep/keep.log sub/keep.log sub/only-top").await;
+    let text = project.call("glob", r#"{"pattern":"**","path":"sub/deep"}"#).await.unwrap();
     assert_eq!(text, "sub/deep/keep.log");
-    let text = project
-        .call("glob", r#"{"pattern":"*","path":"target"}"#)
-        .await
-        .unwrap();
+    let text = project.call("glob", r#"{"pattern":"*","path":"target"}"#).await.unwrap();
     assert_eq!(text, "target/a.rs", "asked for by name");
 }
 
@@ -95,20 +78,13 @@ async fn hidden_files_are_found_only_where_the_pattern_names_them() {
     check(&project, "**/.env", ".env a/.env").await;
     check(&project, ".github/**", ".github/ci.yml").await;
     check(&project, "{.env,x}", ".env").await;
-    let text = project
-        .call("glob", r#"{"pattern":"*","path":".github"}"#)
-        .await
-        .unwrap();
+    let text = project.call("glob", r#"{"pattern":"*","path":".github"}"#).await.unwrap();
     assert_eq!(text, ".github/ci.yml");
 }
 
 #[tokio::test]
 async fn git_is_never_entered() {
-    let project = Project::new(&[
-        (".git/config", ""),
-        ("sub/.git/config", ""),
-        (".gitattributes", ""),
-    ]);
+    let project = Project::new(&[(".git/config", ""), ("sub/.git/config", ""), (".gitattributes", "")]);
     check(&project, ".git/**", "(no file matches)").await;
     check(&project, "**/.git*", ".gitattributes").await;
 }
@@ -150,21 +126,10 @@ async fn many_files_end_with_how_many_more_there_are() {
 #[tokio::test]
 async fn a_broken_or_absolute_pattern_is_an_error_that_quotes_it() {
     let project = Project::new(&[]);
-    for (pattern, why) in [
-        ("a[b", "unclosed"),
-        ("/etc/*", "relative"),
-        ("../*", "relative"),
-        ("", "empty"),
-    ] {
-        let error = project
-            .call("glob", &format!(r#"{{"pattern":"{pattern}"}}"#))
-            .await
-            .unwrap_err();
+    for (pattern, why) in [("a[b", "unclosed"), ("/etc/*", "relative"), ("../*", "relative"), ("", "empty")] {
+        let error = project.call("glob", &format!(r#"{{"pattern":"{pattern}"}}"#)).await.unwrap_err();
         assert!(error.contains(pattern) && error.contains(why), "{error}");
     }
-    let error = project
-        .call("glob", r#"{"pattern":"*","path":"/etc"}"#)
-        .await
-        .unwrap_err();
+    let error = project.call("glob", r#"{"pattern":"*","path":"/etc"}"#).await.unwrap_err();
     assert!(error.contains("leaves the root"), "{error}");
 }

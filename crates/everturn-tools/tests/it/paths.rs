@@ -34,8 +34,7 @@ fn set_up(steps: &[Step]) -> Project {
     fs::remove_dir(&project.root).unwrap();
     let fill = |text: &str, project: &Project| {
         let base = project.base.to_str().unwrap();
-        text.replace("{BASE}", base)
-            .replace("{ROOT}", &format!("{base}/ws"))
+        text.replace("{BASE}", base).replace("{ROOT}", &format!("{base}/ws"))
     };
     for step in steps {
         let at = |place: &Option<String>| project.base.join(place.as_deref().unwrap());
@@ -72,21 +71,12 @@ async fn the_reading_rows_of_the_policy_cases_hold() {
         let is_allowed = read.is_ok() || listed.is_ok() || is_missing(&read);
         // What is missing and then left again does not resolve, which an environment calls missing too.
         let is_denied = read.is_err() && listed.is_err();
-        let holds = if row.expect == "allow" {
-            is_allowed
-        } else {
-            is_denied
-        };
+        let holds = if row.expect == "allow" { is_allowed } else { is_denied };
         assert!(holds, "{}: {}: {read:?}, {listed:?}", row.id, row.why);
-        assert!(
-            !read.is_ok_and(|text| text == "secret") || row.id == "hard-2",
-            "{}",
-            row.id
-        );
+        assert!(!read.is_ok_and(|text| text == "secret") || row.id == "hard-2", "{}", row.id);
     }
 }
 
 fn is_missing(read: &Result<String, everturn_core::Error>) -> bool {
-    read.as_ref()
-        .is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound))
+    read.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound))
 }

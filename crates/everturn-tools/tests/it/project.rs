@@ -25,11 +25,7 @@ impl Project {
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         let temporary = tempfile::tempdir().unwrap();
         let base = temporary.path().canonicalize().unwrap();
-        let project = Self {
-            _base: temporary,
-            root: base.join("ws"),
-            base,
-        };
+        let project = Self { _base: temporary, root: base.join("ws"), base };
         fs::create_dir(&project.root).unwrap();
         for (path, text) in files {
             project.file(path, text);
@@ -64,42 +60,22 @@ impl Project {
 
     /// What a call of a tool gives.
     pub(crate) async fn call(&self, tool: &str, arguments: &str) -> Result<String, String> {
-        call(&self.context(), tool, arguments)
-            .await
-            .map_err(|(message, _)| message)
+        call(&self.context(), tool, arguments).await.map_err(|(message, _)| message)
     }
 
     pub(crate) async fn read(&self, path: &str) -> Result<String, Error> {
-        let read = ReadFile {
-            path: path.into(),
-            offset: 0,
-            limit: 1 << 20,
-        };
-        self.env()
-            .read(read)
-            .await
-            .map(|bytes| String::from_utf8(bytes).unwrap())
+        let read = ReadFile { path: path.into(), offset: 0, limit: 1 << 20 };
+        self.env().read(read).await.map(|bytes| String::from_utf8(bytes).unwrap())
     }
 
     pub(crate) async fn list(&self, path: &str) -> Result<Vec<DirectoryEntry>, Error> {
-        self.env()
-            .list(ListDirectory {
-                path: path.into(),
-                after: None,
-                limit: usize::MAX,
-            })
-            .await
+        self.env().list(ListDirectory { path: path.into(), after: None, limit: usize::MAX }).await
     }
 }
 
 pub(crate) async fn call(cx: &CallContext, tool: &str, arguments: &str) -> Result<String, (String, Outcome)> {
-    let tool = coding()
-        .into_iter()
-        .find(|known| known.spec().name == tool)
-        .unwrap();
+    let tool = coding().into_iter().find(|known| known.spec().name == tool).unwrap();
     let arguments = RawJson::parse(arguments).unwrap();
     let result = tool.run(cx, &arguments).await;
-    result
-        .map(|output| output.text)
-        .map_err(everturn_core::tool::ToolError::into_parts)
+    result.map(|output| output.text).map_err(everturn_core::tool::ToolError::into_parts)
 }

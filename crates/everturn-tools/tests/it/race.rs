@@ -26,9 +26,7 @@ fn never_outside(project: &Project, path: &str, swap: impl Fn(usize) + Sync) {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            (0..)
-                .take_while(|_| !is_over.load(Ordering::Relaxed))
-                .for_each(&swap);
+            (0..).take_while(|_| !is_over.load(Ordering::Relaxed)).for_each(&swap);
         });
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let (mut reads, mut refused) = (0, 0);

@@ -42,12 +42,7 @@ pub(crate) fn figures(table: &mut Table) {
         let path = scene.file();
         async move { crate::scene::open(&path).await }
     });
-    let bench = Bench {
-        scene: &scene,
-        runtime: &runtime,
-        disk: &disk,
-        store: &store,
-    };
+    let bench = Bench { scene: &scene, runtime: &runtime, disk: &disk, store: &store };
     let one = bench.one_session();
     one.report(table);
     let many = bench.many_sessions();
@@ -125,10 +120,7 @@ impl Bench<'_> {
     fn one_session(&self) -> One {
         let mut payloads = Payloads::new(1);
         let session = self.runtime.block_on(session(self.store));
-        let mut raw = (
-            Appended::new(self.scene.directory()),
-            Overwritten::new(self.scene.directory()),
-        );
+        let mut raw = (Appended::new(self.scene.directory()), Overwritten::new(self.scene.directory()));
         self.commit_all(&session, (0..WARM_UP).map(|_| payloads.next().0).collect());
         let (flushes, before) = (self.disk.flushes(), self.stats());
         let chunks = (0..CHUNKS).map(|_| self.chunk(&session, &mut payloads, &mut raw));
@@ -177,10 +169,7 @@ impl Bench<'_> {
         let before = self.disk.flushes();
         let done = work();
         let flushes = before.zip(self.disk.flushes());
-        (
-            done,
-            flushes.map(|(before, after)| (after - before) as f64 / CHUNK as f64),
-        )
+        (done, flushes.map(|(before, after)| (after - before) as f64 / CHUNK as f64))
     }
 
     fn many_sessions(&self) -> Many {
@@ -196,10 +185,7 @@ impl Bench<'_> {
         }));
         let mut appended = Appended::new(self.scene.directory());
         let mut many = Many {
-            stored: std::iter::once(&alone)
-                .chain(&*sessions)
-                .map(|one| (one.id(), 0))
-                .collect(),
+            stored: std::iter::once(&alone).chain(&*sessions).map(|one| (one.id(), 0)).collect(),
             ..Many::default()
         };
         for _ in 0..ROUNDS {
@@ -229,10 +215,7 @@ impl Bench<'_> {
         for (_, stored) in &mut many.stored[1..] {
             let (entries, bytes): (Vec<_>, Vec<_>) = (0..EACH).map(|_| payloads.next()).unzip();
             *stored += entries.iter().map(Vec::len).sum::<usize>();
-            groups
-                .iter_mut()
-                .zip(bytes)
-                .for_each(|(group, bytes)| group.extend(bytes));
+            groups.iter_mut().zip(bytes).for_each(|(group, bytes)| group.extend(bytes));
             work.push(entries);
         }
         let (before, flushes) = (self.stats(), self.disk.flushes());

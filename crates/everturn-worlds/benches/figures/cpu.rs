@@ -19,9 +19,8 @@ pub(crate) fn figure(table: &mut Table) {
     let scene = Scene::new();
     let runtime = runtime();
     let file = scene.file();
-    let [in_memory, on_disk] = on(&runtime, async move {
-        [begin(&memory()).await, begin(&open(&file).await).await]
-    });
+    let [in_memory, on_disk] =
+        on(&runtime, async move { [begin(&memory()).await, begin(&open(&file).await).await] });
     let mut appended = Appended::new(scene.directory());
     let (mut memory_us, mut sqlite_us, mut raw_us) = (Vec::new(), Vec::new(), Vec::new());
     let per_turn = |us: f64| us / WINDOW as f64;
@@ -32,14 +31,10 @@ pub(crate) fn figure(table: &mut Table) {
         sqlite_us.push(per_turn(cpu_us_of(|| hold(&runtime, &on_disk)).0));
         raw_us.push(per_turn(cpu_us_of(|| append(&mut appended)).0));
     }
-    let raw = format!(
-        "{:.3} ms: question and answer, each appended + fdatasync",
-        median(&raw_us) / 1e3
-    );
-    for (where_, samples, raw) in [
-        ("in memory", &memory_us, "—".to_owned()),
-        ("on SQLite, syncs included", &sqlite_us, raw),
-    ] {
+    let raw = format!("{:.3} ms: question and answer, each appended + fdatasync", median(&raw_us) / 1e3);
+    for (where_, samples, raw) in
+        [("in memory", &memory_us, "—".to_owned()), ("on SQLite, syncs included", &sqlite_us, raw)]
+    {
         let ms = median(samples) / 1e3;
         table.row(Row {
             figure: "11",

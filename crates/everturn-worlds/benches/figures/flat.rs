@@ -45,10 +45,8 @@ pub(crate) fn figure(table: &mut Table) {
         let [old, new] = [scene.file(), scene.directory().join("new.db")];
         async move { [open(&old).await, open(&new).await] }
     });
-    for (what, [old, new]) in [
-        ("CPU time, memory store", [memory(), memory()]),
-        ("CPU time, SQLite", stores),
-    ] {
+    for (what, [old, new]) in [("CPU time, memory store", [memory(), memory()]), ("CPU time, SQLite", stores)]
+    {
         let [early, late] = cpu(&runtime, &old, &new);
         let detail = format!("{:.0} us ÷ {:.0} us", median(&late), median(&early));
         report(table, what, median(&ratios(&late, &early)), &detail);
@@ -106,11 +104,7 @@ fn instructions() -> Option<[f64; 2]> {
 
 fn counting(this: &Path, before: usize) -> Option<Child> {
     Command::new("valgrind")
-        .args([
-            "--tool=callgrind",
-            "--callgrind-out-file=/dev/null",
-            "--toggle-collect=*flat::window*",
-        ])
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*flat::window*"])
         .arg(this)
         .args([CHILD.to_owned(), before.to_string()])
         .stdout(Stdio::null())

@@ -46,11 +46,7 @@ pub(crate) fn median(samples: &[f64]) -> f64 {
 pub(crate) fn quantile(samples: &[f64], share: f64) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a place in a short list"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in a short list")]
     let at = ((sorted.len() - 1) as f64 * share).round() as usize;
     sorted[at]
 }

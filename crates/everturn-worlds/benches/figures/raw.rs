@@ -12,10 +12,7 @@ pub(crate) struct Appended(File);
 
 impl Appended {
     pub(crate) fn new(directory: &Path) -> Self {
-        let open = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(directory.join("appended.raw"));
+        let open = OpenOptions::new().create(true).append(true).open(directory.join("appended.raw"));
         Self(open.expect("the directory of the bench is ours"))
     }
 

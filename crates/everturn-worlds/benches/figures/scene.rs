@@ -54,17 +54,13 @@ pub(crate) fn runtime() -> Runtime {
 
 /// Runs work as a server does: as a task on one of the runtime's threads.
 pub(crate) fn on<T: Send + 'static>(runtime: &Runtime, work: impl Future<Output = T> + Send + 'static) -> T {
-    runtime
-        .block_on(runtime.spawn(work))
-        .expect("the work does not panic")
+    runtime.block_on(runtime.spawn(work)).expect("the work does not panic")
 }
 
 /// A session without a harness.
 pub(crate) async fn session(store: &Store) -> Session {
     let opener = Opener::new(store.clone(), World::system()).await;
-    Session::create(&opener, NewSession::default())
-        .await
-        .expect("a session")
+    Session::create(&opener, NewSession::default()).await.expect("a session")
 }
 
 /// A session with a harness, whose model always gives the same answer at once.
@@ -77,14 +73,8 @@ pub(crate) async fn live_with(store: &Store, model: Scripted, tools: Extension) 
     let models = Models::new().provider("scripted", model);
     let builder = Harness::builder(store.clone()).models(models).install(tools);
     let harness = builder.expect("tools").open().await.expect("a harness");
-    let agent = Agent {
-        model: Some("scripted".parse().expect("a model")),
-        ..Agent::default()
-    };
-    let spec = SessionSpec {
-        agent,
-        ..SessionSpec::default()
-    };
+    let agent = Agent { model: Some("scripted".parse().expect("a model")), ..Agent::default() };
+    let spec = SessionSpec { agent, ..SessionSpec::default() };
     harness.create(spec).await.expect("a session")
 }
 
@@ -92,11 +82,7 @@ pub(crate) async fn live_with(store: &Store, model: Scripted, tools: Extension) 
 pub(crate) fn text(from: usize, bytes: usize) -> String {
     const SOURCE: &str = include_str!("scene.rs");
     debug_assert!(SOURCE.is_ascii());
-    SOURCE[from % SOURCE.len()..]
-        .chars()
-        .chain(SOURCE.chars().cycle())
-        .take(bytes)
-        .collect()
+    SOURCE[from % SOURCE.len()..].chars().chain(SOURCE.chars().cycle()).take(bytes).collect()
 }
 
 /// A question of a quarter of a kilobyte.
@@ -112,11 +98,7 @@ pub(crate) fn answer() -> Reply {
 /// Holds turns, one after the other, each of the same question and the same answer.
 pub(crate) async fn turns(live: &LiveSession, count: usize) {
     for _ in 0..count {
-        let asked = live
-            .root()
-            .submit(Input::text(question()))
-            .await
-            .expect("the session is ours");
+        let asked = live.root().submit(Input::text(question())).await.expect("the session is ours");
         assert!(asked.answer().await.expect("an end").is_answered());
     }
 }
@@ -133,19 +115,13 @@ impl Payloads {
     pub(crate) fn next(&mut self) -> (Vec<Entry>, Vec<u8>) {
         let count = 1 + self.random() % 3;
         let entries: Vec<Entry> = (0..count).map(|_| self.entry()).collect();
-        let bodies = entries
-            .iter()
-            .map(|entry| entry.to_body().expect("text has a JSON form"));
+        let bodies = entries.iter().map(|entry| entry.to_body().expect("text has a JSON form"));
         let bytes = bodies.flat_map(String::into_bytes).collect();
         (entries, bytes)
     }
 
     fn entry(&mut self) -> Entry {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "between 200 and 8,000"
-        )]
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 200 and 8,000")]
         let bytes = (200.0 * 40f64.powf(self.random() as f64 / u64::MAX as f64)) as usize;
         let from = usize::try_from(self.random() % 65_536).expect("small");
         Entry::new("bench.note").message(Message::user(text(from, bytes)))

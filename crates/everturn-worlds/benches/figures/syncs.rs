@@ -89,11 +89,7 @@ async fn cost(store: &Store, live: &LiveSession, model: &Scripted, replies: &[Re
     let before = store.stats().await.expect("counters");
     for _ in 0..TURNS {
         replies.iter().for_each(|reply| model.push(reply.clone()));
-        let asked = live
-            .root()
-            .submit(Input::text(question()))
-            .await
-            .expect("a submission");
+        let asked = live.root().submit(Input::text(question())).await.expect("a submission");
         assert!(asked.answer().await.expect("an end").is_answered());
     }
     let after = store.stats().await.expect("counters");

@@ -24,22 +24,12 @@ impl Table {
     pub(crate) fn begin() -> Self {
         println!("| # | figure | measured | target | raw limit, same run | |");
         println!("| --- | --- | --- | --- | --- | --- |");
-        Self {
-            notes: Vec::new(),
-            missed: 0,
-        }
+        Self { notes: Vec::new(), missed: 0 }
     }
 
     /// Prints a line.
     pub(crate) fn row(&mut self, row: Row) {
-        let Row {
-            figure,
-            what,
-            measured,
-            target,
-            raw,
-            is_reached,
-        } = row;
+        let Row { figure, what, measured, target, raw, is_reached } = row;
         let verdict = if is_reached { "reached" } else { "**missed**" };
         self.missed += usize::from(!is_reached);
         println!("| {figure} | {what} | {measured} | {target} | {raw} | {verdict} |");

@@ -27,11 +27,7 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let (directory, at) = match arguments.as_slice() {
         [directory] => (PathBuf::from(directory), None),
         [directory, moment, number] => {
-            let moment = if moment == "before" {
-                Moment::Before
-            } else {
-                Moment::After
-            };
+            let moment = if moment == "before" { Moment::Before } else { Moment::After };
             (PathBuf::from(directory), Some((moment, number.parse::<u64>()?)))
         }
         _ => return Err("usage: killed DIRECTORY [before|after N]".into()),

@@ -24,20 +24,12 @@ fn run(directory: &Path, kill: Option<(&str, u64)>) -> Option<Outcome> {
 }
 
 fn check(outcome: &Outcome, when: &str) {
-    let answers = [
-        "the first answer is one",
-        "the second answer is two",
-        "the third answer is three",
-    ];
+    let answers = ["the first answer is one", "the second answer is two", "the third answer is three"];
     let expected: Vec<(String, End)> = answers.map(|text| (text.to_owned(), End::Answered)).into();
     assert_eq!(outcome.answers, expected, "{when}");
     assert_eq!(outcome.turns, (2, 3), "{when}");
     assert_eq!(outcome.open, 0, "{when}");
-    assert!(
-        outcome.effects <= 1,
-        "{when}: the effect happened {} times",
-        outcome.effects
-    );
+    assert!(outcome.effects <= 1, "{when}: the effect happened {} times", outcome.effects);
     assert!(outcome.is_sound, "{when}");
 }
 
@@ -58,11 +50,7 @@ fn a_process_killed_at_any_commit_goes_on_to_the_same_end() {
                 }
             };
             check(&outcome, &when);
-            assert!(
-                outcome.cut <= 1,
-                "{when}: at most one request was cut off, not {}",
-                outcome.cut
-            );
+            assert!(outcome.cut <= 1, "{when}: at most one request was cut off, not {}", outcome.cut);
         }
         if !was_killed {
             break;

@@ -43,12 +43,7 @@ fn collect(folder: &Path, sources: &mut Vec<Source>) {
             }
         } else if path.extension().is_some_and(|end| end == "rs") {
             let text = fs::read_to_string(&path).unwrap();
-            let path = path
-                .strip_prefix(root())
-                .unwrap()
-                .to_str()
-                .unwrap()
-                .replace('\\', "/");
+            let path = path.strip_prefix(root()).unwrap().to_str().unwrap().replace('\\', "/");
             sources.push(Source { path, text });
         }
     }
@@ -56,11 +51,7 @@ fn collect(folder: &Path, sources: &mut Vec<Source>) {
 
 /// What is in a folder; nothing where there is none.
 fn paths_in(folder: &Path) -> Vec<PathBuf> {
-    fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .map(|entry| entry.unwrap().path())
-        .collect()
+    fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
 }
 
 fn read(path: &str) -> String {
@@ -75,11 +66,7 @@ fn tree(words: &str) -> String {
         .current_dir(root())
         .output()
         .unwrap();
-    assert!(
-        output.status.success(),
-        "cargo tree {words}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "cargo tree {words}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 

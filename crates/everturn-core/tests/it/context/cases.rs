@@ -117,18 +117,12 @@ impl Case {
     /// What the viewed conversation sees up to the cutoff, oldest first.
     fn visible(&self) -> Vec<EntryRecord> {
         let conversations = self.conversations();
-        let view = conversations
-            .iter()
-            .find(|conversation| conversation.id == self.view)
-            .unwrap();
+        let view = conversations.iter().find(|conversation| conversation.id == self.view).unwrap();
         let lineage = match self.cutoff {
             Some(cutoff) => view.lineage.capped(cutoff),
             None => view.lineage.clone(),
         };
-        let entries = self
-            .entries
-            .iter()
-            .filter(|entry| lineage.sees(entry.conversation, entry.id));
+        let entries = self.entries.iter().filter(|entry| lineage.sees(entry.conversation, entry.id));
         let mut entries: Vec<_> = entries.map(CaseEntry::record).collect();
         entries.sort_by_key(|entry| entry.id);
         entries
@@ -155,19 +149,9 @@ impl CaseEntry {
         if let Some(data) = &self.data {
             entry = entry.data(data).unwrap();
         }
-        entry = self
-            .messages
-            .iter()
-            .map(CaseMessage::message)
-            .fold(entry, Entry::message);
+        entry = self.messages.iter().map(CaseMessage::message).fold(entry, Entry::message);
         entry = self.edits.iter().map(CaseEdit::edit).fold(entry, Entry::edit);
-        entry.head = self.head.map(|head| {
-            if head == self.id {
-                Head::Itself
-            } else {
-                Head::Entry(head)
-            }
-        });
+        entry.head = self.head.map(|head| if head == self.id { Head::Itself } else { Head::Entry(head) });
         EntryRecord {
             id: self.id,
             conversation: self.conversation,
@@ -195,10 +179,7 @@ impl CaseMessage {
             Self::System { text } => Message::system(text),
             Self::User { text } => Message::user(text),
             Self::Assistant { text, calls, end } => {
-                let text = Some(text)
-                    .filter(|text| !text.is_empty())
-                    .cloned()
-                    .map(Part::Text);
+                let text = Some(text).filter(|text| !text.is_empty()).cloned().map(Part::Text);
                 let calls = calls.iter().map(|call| Part::Call(call.call()));
                 Message::Assistant(Assistant {
                     parts: text.into_iter().chain(calls).collect(),
@@ -249,12 +230,7 @@ fn told(message: &Message) -> Value {
             json!({"role": "assistant", "text": assistant.text(), "calls": calls})
         }
         // The words of a made-up result are free.
-        Message::Result(CallResult {
-            call,
-            outcome: Outcome::MissingResult,
-            time,
-            ..
-        }) => {
+        Message::Result(CallResult { call, outcome: Outcome::MissingResult, time, .. }) => {
             json!({"role": "result", "call": call, "outcome": "missing_result", "time": time})
         }
         Message::Result(result) => {

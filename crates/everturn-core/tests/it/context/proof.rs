@@ -20,10 +20,7 @@ fn calling(ids: &[&str]) -> Message {
             arguments: RawJson::empty(),
         })
     };
-    Message::Assistant(Assistant {
-        parts: ids.iter().map(call).collect(),
-        ..Assistant::default()
-    })
+    Message::Assistant(Assistant { parts: ids.iter().map(call).collect(), ..Assistant::default() })
 }
 
 fn result(id: &str) -> Message {
@@ -36,10 +33,7 @@ fn result(id: &str) -> Message {
 }
 
 fn cut() -> Message {
-    Message::Assistant(Assistant {
-        end: End::Aborted,
-        ..Assistant::default()
-    })
+    Message::Assistant(Assistant { end: End::Aborted, ..Assistant::default() })
 }
 
 fn record(id: u64, entry: Entry) -> EntryRecord {
@@ -57,19 +51,8 @@ fn record(id: u64, entry: Entry) -> EntryRecord {
 fn a_breach_names_the_message_and_what_is_wrong_with_it() {
     for (messages, breach) in [
         (vec![Message::user("a"), calling(&["c1"]), result("c1")], None),
-        (
-            vec![
-                calling(&["c1", "c2"]),
-                result("c1"),
-                result("c2"),
-                Message::system("a"),
-            ],
-            None,
-        ),
-        (
-            vec![calling(&["c1"])],
-            Some("message 0 is the last, and call c1 has no result"),
-        ),
+        (vec![calling(&["c1", "c2"]), result("c1"), result("c2"), Message::system("a")], None),
+        (vec![calling(&["c1"])], Some("message 0 is the last, and call c1 has no result")),
         (
             vec![calling(&["c1"]), Message::user("a"), result("c1")],
             Some("message 1 comes where the result of call c1 must be"),
@@ -86,14 +69,8 @@ fn a_breach_names_the_message_and_what_is_wrong_with_it() {
             vec![calling(&["c1"]), result("c1"), calling(&["c1"]), result("c1")],
             Some("message 2 repeats the call id c1"),
         ),
-        (
-            vec![calling(&["c1", "c1"])],
-            Some("message 0 repeats the call id c1"),
-        ),
-        (
-            vec![Message::user("a"), cut()],
-            Some("message 1 is an assistant message that did not end well"),
-        ),
+        (vec![calling(&["c1", "c1"])], Some("message 0 repeats the call id c1")),
+        (vec![Message::user("a"), cut()], Some("message 1 is an assistant message that did not end well")),
     ] {
         let messages: Vec<_> = messages.into_iter().map(Arc::new).collect();
         let found = check(&messages).err().map(|breach| breach.to_string());
@@ -106,12 +83,7 @@ fn a_breach_names_the_message_and_what_is_wrong_with_it() {
 #[test]
 fn a_system_message_that_moves_to_the_front_breaks_no_proof() {
     let mut context = Context::default();
-    let messages = [
-        calling(&["c1"]),
-        result("c1"),
-        Message::assistant("180"),
-        Message::system("Be brief."),
-    ];
+    let messages = [calling(&["c1"]), result("c1"), Message::assistant("180"), Message::system("Be brief.")];
     for (id, message) in (2..).zip(messages) {
         assert!(context.push(&record(id, Entry::new("app.any").message(message))));
         assert_eq!(context.check(), Ok(()), "after entry {id}");
@@ -125,18 +97,8 @@ fn a_system_message_that_moves_to_the_front_breaks_no_proof() {
 fn a_breach_stays_one_whatever_is_pushed_behind_it() {
     let mut entries = vec![
         record(2, Entry::new("et.user").message(Message::user("a"))),
-        record(
-            3,
-            Entry::new("et.assistant")
-                .message(calling(&["c1"]))
-                .message(result("c1")),
-        ),
-        record(
-            4,
-            Entry::new("app.copy")
-                .message(calling(&["c1"]))
-                .message(result("c1")),
-        ),
+        record(3, Entry::new("et.assistant").message(calling(&["c1"])).message(result("c1"))),
+        record(4, Entry::new("app.copy").message(calling(&["c1"])).message(result("c1"))),
         record(5, Entry::new("et.assistant").message(Message::assistant("180"))),
     ];
     let mut context = Context::derive(&entries);
@@ -147,9 +109,6 @@ fn a_breach_stays_one_whatever_is_pushed_behind_it() {
     assert!(context.push(&answer));
     assert_eq!(context.check(), Err(breach));
 
-    entries.extend([
-        answer,
-        record(7, Entry::new("app.edit").edit(Edit::omit(EntryId(4)))),
-    ]);
+    entries.extend([answer, record(7, Entry::new("app.edit").edit(Edit::omit(EntryId(4))))]);
     assert_eq!(Context::derive(&entries).check(), Ok(()));
 }

@@ -67,12 +67,8 @@ struct Transcript {
 impl Transcript {
     fn of(steps: Vec<(usize, Step)>) -> Self {
         let root = Conversation::new(ConversationId::ROOT, None, Timestamp(0));
-        let mut transcript = Self {
-            conversations: vec![root],
-            entries: Vec::new(),
-            last: 1,
-            calls: Vec::new(),
-        };
+        let mut transcript =
+            Self { conversations: vec![root], entries: Vec::new(), last: 1, calls: Vec::new() };
         for (conversation, step) in steps {
             let conversation =
                 transcript.conversations[conversation % transcript.conversations.len()].clone();
@@ -113,8 +109,7 @@ impl Transcript {
             Step::Fork { at } => {
                 if let Some(at) = pick(at) {
                     let id = ConversationId(self.mint());
-                    self.conversations
-                        .push(conversation.fork(id, at, None, Timestamp(0)));
+                    self.conversations.push(conversation.fork(id, at, None, Timestamp(0)));
                 }
                 return;
             }
@@ -131,10 +126,7 @@ impl Transcript {
     }
 
     fn entry(&mut self, drafts: Vec<Draft>) -> Entry {
-        drafts
-            .into_iter()
-            .map(|draft| self.message(&draft))
-            .fold(Entry::new("app.any"), Entry::message)
+        drafts.into_iter().map(|draft| self.message(&draft)).fold(Entry::new("app.any"), Entry::message)
     }
 
     fn message(&mut self, draft: &Draft) -> Message {
@@ -145,22 +137,13 @@ impl Transcript {
             Draft::Assistant { calls, end } => {
                 let calls = (0..calls).map(|_| self.call());
                 let parts = [Part::Text(text)].into_iter().chain(calls).collect();
-                Message::Assistant(Assistant {
-                    parts,
-                    end,
-                    ..Assistant::default()
-                })
+                Message::Assistant(Assistant { parts, end, ..Assistant::default() })
             }
             Draft::Result { of } => {
                 // Mostly of a call that was made not long ago; now and then of one that is not made yet.
                 let call = self.calls.iter().rev().nth(of).cloned();
                 let call = call.unwrap_or_else(|| CallId(format!("c{}", self.last + 2)));
-                Message::Result(CallResult {
-                    call,
-                    text,
-                    outcome: Outcome::Ok,
-                    time: None,
-                })
+                Message::Result(CallResult { call, text, outcome: Outcome::Ok, time: None })
             }
         }
     }
@@ -168,12 +151,7 @@ impl Transcript {
     fn call(&mut self) -> Part {
         let id = CallId(format!("c{}", self.mint()));
         self.calls.push(id.clone());
-        Part::Call(Call {
-            id,
-            provider: None,
-            name: "weigh".into(),
-            arguments: RawJson::empty(),
-        })
+        Part::Call(Call { id, provider: None, name: "weigh".into(), arguments: RawJson::empty() })
     }
 }
 
@@ -229,10 +207,9 @@ fn systems_first(mut messages: Vec<Message>) -> Vec<Message> {
 /// The same without the words of made-up results, which are free.
 fn without_free_text(message: &Message) -> Message {
     match message {
-        Message::Result(result) if result.outcome == Outcome::MissingResult => Message::Result(CallResult {
-            text: String::new(),
-            ..result.clone()
-        }),
+        Message::Result(result) if result.outcome == Outcome::MissingResult => {
+            Message::Result(CallResult { text: String::new(), ..result.clone() })
+        }
         other => other.clone(),
     }
 }

@@ -53,9 +53,7 @@ fn check(case: &Case) -> Result<(), String> {
             return Err(format!("other kinds: {operations:?}"));
         }
     }
-    operations
-        .iter()
-        .try_for_each(|operation| holds_the_new_text_alone(case, operation))
+    operations.iter().try_for_each(|operation| holds_the_new_text_alone(case, operation))
 }
 
 fn holds_the_new_text_alone(case: &Case, operation: &Operation) -> Result<(), String> {

@@ -10,11 +10,8 @@ const KEYS: [&str; 10] = ["a", "b", "", "0", "-", "a/b", "~1", "é", "e\u{301}",
 
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
-        vec(
-            select(vec!['a', 'b', 'é', '🦊', '池', '"', '\\', '\n', '\0']),
-            0..12
-        )
-        .prop_map(String::from_iter),
+        vec(select(vec!['a', 'b', 'é', '🦊', '池', '"', '\\', '\n', '\0']), 0..12)
+            .prop_map(String::from_iter),
         vec(any::<char>(), 0..8).prop_map(String::from_iter),
     ]
 }
@@ -27,14 +24,7 @@ fn leaf() -> impl Strategy<Value = Value> {
         any::<i64>().prop_map(Value::from),
         any::<u64>().prop_map(Value::from),
         any::<u64>().prop_map(|bits| json!(Some(f64::from_bits(bits)).filter(|float| float.is_finite()))),
-        select(vec![
-            json!(i64::MIN),
-            json!(u64::MAX),
-            json!(0.0),
-            json!(-0.0),
-            json!(1.0),
-            json!(5e-324)
-        ]),
+        select(vec![json!(i64::MIN), json!(u64::MAX), json!(0.0), json!(-0.0), json!(1.0), json!(5e-324)]),
         text().prop_map(Value::from),
     ]
 }
@@ -49,13 +39,12 @@ fn value() -> impl Strategy<Value = Value> {
     });
     // Mostly as it is, now and then far down.
     (tree, prop_oneof![9 => Just(0usize), 1 => 1..120usize]).prop_map(|(value, levels)| {
-        (0..levels).fold(value, |value, level| {
-            if level % 2 == 0 {
-                json!([value])
-            } else {
-                json!({"k": value})
-            }
-        })
+        (0..levels).fold(
+            value,
+            |value, level| {
+                if level % 2 == 0 { json!([value]) } else { json!({"k": value}) }
+            },
+        )
     })
 }
 
@@ -75,14 +64,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         path().prop_map(|path| Operation::Remove { path }),
         (path(), text()).prop_map(|(path, text)| Operation::Append { path, text }),
         (path(), number()).prop_map(|(path, characters)| Operation::Trim { path, characters }),
-        (path(), number(), number(), vec(value(), 0..4)).prop_map(|(path, at, remove, insert)| {
-            Operation::Splice {
-                path,
-                at,
-                remove,
-                insert,
-            }
-        }),
+        (path(), number(), number(), vec(value(), 0..4))
+            .prop_map(|(path, at, remove, insert)| { Operation::Splice { path, at, remove, insert } }),
         value().prop_map(|value| Operation::Replace { value }),
     ]
 }
@@ -109,36 +92,19 @@ fn place<'v>(mut value: &'v Value, choices: &[usize]) -> (Path, &'v Value) {
 /// An operation that changes a place that is there.
 fn change(value: &Value, choices: &[usize], new: &Value, text: &str) -> Operation {
     let (path, found) = place(value, choices);
-    let choice = choices
-        .iter()
-        .fold(0usize, |sum, choice| sum.wrapping_add(*choice));
+    let choice = choices.iter().fold(0usize, |sum, choice| sum.wrapping_add(*choice));
     match found {
         Value::Array(items) => {
             let at = choice % (items.len() + 1);
             let remove = choice / 7 % (items.len() - at + 1);
-            Operation::Splice {
-                path,
-                at,
-                remove,
-                insert: vec![new.clone(); choice / 11 % 3],
-            }
+            Operation::Splice { path, at, remove, insert: vec![new.clone(); choice / 11 % 3] }
         }
-        Value::String(old) if choice % 3 == 0 => Operation::Trim {
-            path,
-            characters: choice % (old.chars().count() + 1),
-        },
-        Value::String(_) if choice % 3 == 1 => Operation::Append {
-            path,
-            text: text.into(),
-        },
-        Value::Object(_) => Operation::Set {
-            path: path.key(KEYS[choice % KEYS.len()]),
-            value: new.clone(),
-        },
-        _ => Operation::Set {
-            path,
-            value: new.clone(),
-        },
+        Value::String(old) if choice % 3 == 0 => {
+            Operation::Trim { path, characters: choice % (old.chars().count() + 1) }
+        }
+        Value::String(_) if choice % 3 == 1 => Operation::Append { path, text: text.into() },
+        Value::Object(_) => Operation::Set { path: path.key(KEYS[choice % KEYS.len()]), value: new.clone() },
+        _ => Operation::Set { path, value: new.clone() },
     }
 }
 

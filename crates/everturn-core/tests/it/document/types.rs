@@ -12,13 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 #[derive(Document, Serialize, Deserialize, Default, Debug, PartialEq)]
-#[document(
-    kind = "test.notes",
-    version = 3,
-    scope = "conversation",
-    history = "rewindable",
-    fork = "as_of"
-)]
+#[document(kind = "test.notes", version = 3, scope = "conversation", history = "rewindable", fork = "as_of")]
 #[document(migrate = bring_notes, crate = "everturn_core")]
 struct Notes {
     text: String,
@@ -33,9 +27,7 @@ struct Mark {
 /// Version 2 had no marks; version 1 is forgotten.
 fn bring_notes(mut value: Value, from: u32) -> Result<Value> {
     if from < 2 {
-        return Err(Error::invalid(format!(
-            "read document test.notes: version {from} is too old"
-        )));
+        return Err(Error::invalid(format!("read document test.notes: version {from} is too old")));
     }
     value["marks"] = json!([]);
     Ok(value)
@@ -56,19 +48,13 @@ struct Any<T: Serialize + for<'a> Deserialize<'a> + Default + Send + Sync + 'sta
 #[test]
 fn the_attribute_becomes_the_trait() {
     assert_eq!((Notes::KIND, Notes::VERSION), ("test.notes", 3));
-    assert_eq!(
-        (Notes::HISTORY, Notes::FORK),
-        (History::Rewindable, ForkPolicy::AsOf)
-    );
+    assert_eq!((Notes::HISTORY, Notes::FORK), (History::Rewindable, ForkPolicy::AsOf));
     assert_eq!((Job::HISTORY, Job::FORK), (History::Latest, ForkPolicy::Initial));
 
     fn key<T: Document>(scope: T::Scope) -> ScopeKey {
         scope.key()
     }
-    assert_eq!(
-        key::<Notes>(ConversationId(4)),
-        ScopeKey::Conversation(ConversationId(4))
-    );
+    assert_eq!(key::<Notes>(ConversationId(4)), ScopeKey::Conversation(ConversationId(4)));
     assert_eq!(key::<Job>(TaskId(5)), ScopeKey::Task(TaskId(5)));
     assert_eq!(key::<Any<u32>>(()), ScopeKey::Session);
     assert_eq!(
@@ -91,25 +77,13 @@ fn a_value_that_does_not_fit_names_kind_version_and_field() {
 #[test]
 fn older_values_are_brought_along_and_newer_ones_are_left() {
     let notes = decode::<Notes>(json!({"text": "a"}), 2).unwrap();
-    assert_eq!(
-        notes,
-        Notes {
-            text: "a".into(),
-            marks: Vec::new()
-        }
-    );
+    assert_eq!(notes, Notes { text: "a".into(), marks: Vec::new() });
     let message = |result: Result<Notes>| result.unwrap_err().to_string();
-    assert_eq!(
-        message(decode(json!("a"), 1)),
-        "read document test.notes: version 1 is too old"
-    );
+    assert_eq!(message(decode(json!("a"), 1)), "read document test.notes: version 1 is too old");
 
     let error = decode::<Notes>(json!({}), 4).unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Newer { found: 4, known: 3 });
-    assert_eq!(
-        error.to_string(),
-        "read document test.notes: it was stored by version 4, newer than 3"
-    );
+    assert_eq!(error.to_string(), "read document test.notes: it was stored by version 4, newer than 3");
 
     let error = decode::<Job>(json!({}), 1).err().unwrap();
     assert_eq!(error.kind(), &ErrorKind::Invalid);
@@ -127,20 +101,11 @@ fn what_json_cannot_say_is_refused() {
     {
         let error = encode(&Any { value }, 1 << 20).unwrap_err();
         assert_eq!(error.kind(), &ErrorKind::Invalid);
-        error
-            .to_string()
-            .trim_start_matches("write document test.any: ")
-            .to_owned()
+        error.to_string().trim_start_matches("write document test.any: ").to_owned()
     }
     assert_eq!(refused(f64::NAN), "a number that is NaN at /value");
-    assert_eq!(
-        refused(vec![(1u8, 0.5f32), (2, f32::INFINITY)]),
-        "a number that is inf at /value/1/1"
-    );
-    assert_eq!(
-        refused(HashMap::from([(7, Some(f64::NEG_INFINITY))])),
-        "a number that is -inf at /value/7"
-    );
+    assert_eq!(refused(vec![(1u8, 0.5f32), (2, f32::INFINITY)]), "a number that is inf at /value/1/1");
+    assert_eq!(refused(HashMap::from([(7, Some(f64::NEG_INFINITY))])), "a number that is -inf at /value/7");
     assert_eq!(refused(BTreeMap::from([((1, 2), 3)])), "key must be a string");
     assert_eq!(refused(u128::MAX), "number out of range");
 }
@@ -158,12 +123,7 @@ fn what_json_can_say_is_written_as_serde_writes_it() {
             b: (),
         },
     }
-    let value = vec![
-        Shape::Unit,
-        Shape::One(-0.0),
-        Shape::Two(1, 'é'),
-        Shape::Named { a: None, b: () },
-    ];
+    let value = vec![Shape::Unit, Shape::One(-0.0), Shape::Two(1, 'é'), Shape::Named { a: None, b: () }];
     let expected = serde_json::to_value(&value).unwrap();
     assert_eq!(encode(&Any { value }, 1 << 20).unwrap()["value"], expected);
 }
@@ -196,8 +156,5 @@ fn a_document_keeps_to_its_limits() {
             Self(vec![RawJson::parse("[".repeat(200) + &"]".repeat(200)).unwrap()])
         }
     }
-    assert!(
-        encode(&Raw::default(), 1 << 20).is_err(),
-        "raw JSON is no way around the limit"
-    );
+    assert!(encode(&Raw::default(), 1 << 20).is_err(), "raw JSON is no way around the limit");
 }

@@ -33,12 +33,7 @@ struct Shown {
 
 impl Seen {
     pub(super) fn after(entry: EntryId) -> Self {
-        Self {
-            entry,
-            turn: None,
-            shown: None,
-            ended: None,
-        }
+        Self { entry, turn: None, shown: None, ended: None }
     }
 
     pub(super) fn entry(&self) -> EntryId {
@@ -49,26 +44,14 @@ impl Seen {
     pub(super) fn entry_came(&mut self, entry: &EntryRecord) -> Vec<EventKind> {
         self.entry = entry.id;
         match entry.kind.as_str() {
-            kind::USER => self
-                .turn_of(entry)
-                .map(|turn| EventKind::TurnStarted { turn })
-                .into_iter()
-                .collect(),
+            kind::USER => {
+                self.turn_of(entry).map(|turn| EventKind::TurnStarted { turn }).into_iter().collect()
+            }
             kind::ASSISTANT => self.assistant_came(entry),
-            kind::RESULT => entry
-                .messages
-                .iter()
-                .filter_map(|message| result(message))
-                .collect(),
+            kind::RESULT => entry.messages.iter().filter_map(|message| result(message)).collect(),
             kind::TURN => {
                 self.shown = None;
-                entry
-                    .read::<TurnRecord>()
-                    .ok()
-                    .flatten()
-                    .map(EventKind::TurnEnded)
-                    .into_iter()
-                    .collect()
+                entry.read::<TurnRecord>().ok().flatten().map(EventKind::TurnEnded).into_iter().collect()
             }
             _ => Vec::new(),
         }
@@ -106,13 +89,8 @@ impl Seen {
 
     /// What a partial response tells.
     pub(super) fn partial_came(&mut self, partial: &Partial) -> Vec<EventKind> {
-        let attempt = Attempt {
-            step: partial.step,
-            attempt: partial.attempt,
-        };
-        let is_old = self
-            .ended
-            .is_some_and(|ended| partial.turn.is_none_or(|turn| (turn, attempt) <= ended));
+        let attempt = Attempt { step: partial.step, attempt: partial.attempt };
+        let is_old = self.ended.is_some_and(|ended| partial.turn.is_none_or(|turn| (turn, attempt) <= ended));
         match partial.turn {
             // The partial response of a turn whose beginning was not seen belongs to another follower.
             Some(turn) if self.turn.is_none_or(|seen| seen == turn) && !is_old => {
@@ -128,36 +106,18 @@ impl Seen {
         let mut shown = match self.shown {
             Some(shown) if shown.attempt == attempt => shown,
             _ => {
-                let Attempt {
-                    step,
-                    attempt: number,
-                } = attempt;
-                told.push(EventKind::RequestStarted {
-                    step,
-                    attempt: number,
-                });
-                Shown {
-                    attempt,
-                    text: 0,
-                    thinking: 0,
-                }
+                let Attempt { step, attempt: number } = attempt;
+                told.push(EventKind::RequestStarted { step, attempt: number });
+                Shown { attempt, text: 0, thinking: 0 }
             }
         };
         let Attempt { step, attempt } = attempt;
         if let Some(delta) = thinking.get(shown.thinking..).filter(|delta| !delta.is_empty()) {
-            told.push(EventKind::Thinking {
-                step,
-                attempt,
-                delta: delta.into(),
-            });
+            told.push(EventKind::Thinking { step, attempt, delta: delta.into() });
             shown.thinking = thinking.len();
         }
         if let Some(delta) = text.get(shown.text..).filter(|delta| !delta.is_empty()) {
-            told.push(EventKind::Text {
-                step,
-                attempt,
-                delta: delta.into(),
-            });
+            told.push(EventKind::Text { step, attempt, delta: delta.into() });
             shown.text = text.len();
         }
         self.shown = Some(shown);
@@ -167,11 +127,7 @@ impl Seen {
 
 fn thinking(message: &Assistant) -> String {
     let thinking = |part: &'_ Part| {
-        if let Part::Thinking(text) = part {
-            Some(text.clone())
-        } else {
-            None
-        }
+        if let Part::Thinking(text) = part { Some(text.clone()) } else { None }
     };
     message.parts.iter().filter_map(thinking).collect()
 }

@@ -40,15 +40,9 @@ pub(crate) async fn admit(
     let id = TaskId(tx.mint());
     let entry = Entry::new(kind::USER).message(Message::User(User { parts }));
     let first = tx.append_for(Some(id), conversation, entry)?;
-    let input = TurnInput {
-        submission: submission.id,
-        first,
-    };
+    let input = TurnInput { submission: submission.id, first };
     tx.put_submission(SubmissionRecord {
-        state: SubmissionState::Placed(Place {
-            turn: id,
-            entry: first,
-        }),
+        state: SubmissionState::Placed(Place { turn: id, entry: first }),
         ..submission
     });
     let state = TurnState {
@@ -68,9 +62,7 @@ pub(crate) async fn admit(
         kind: KIND.into(),
         version: VERSION,
         input: RawJson::of(&input)?,
-        state: TaskState::Ready {
-            checkpoint: RawJson::of(&state)?,
-        },
+        state: TaskState::Ready { checkpoint: RawJson::of(&state)? },
         abort: None,
         started: tx.time(),
         ended: None,
@@ -95,11 +87,7 @@ impl Turn {
         }
         state.cancelled = task.abort.clone();
         state.steps_max = shared.settings.steps_max;
-        Ok(Some(Self {
-            input: task.input.read()?,
-            task: (*task).clone(),
-            state,
-        }))
+        Ok(Some(Self { input: task.input.read()?, task: (*task).clone(), state }))
     }
 
     /// The conversation it works for.
@@ -133,10 +121,7 @@ impl Turn {
 
     /// Resolves the agent once, and pins model, options and cutoff.
     async fn prepare(&mut self, shared: &Shared, tx: &mut Transaction) -> Result<()> {
-        let agent = tx
-            .snapshot::<Agent>(self.conversation())
-            .await?
-            .unwrap_or_default();
+        let agent = tx.snapshot::<Agent>(self.conversation()).await?.unwrap_or_default();
         let model = match agent.model {
             Some(model) => model,
             None => return self.fail("no_model", crate::harness::agent::no_model().to_string()),
@@ -147,12 +132,8 @@ impl Turn {
         self.state.step += 1;
         self.state.attempt = 1;
         let epoch = tx.session().epoch();
-        self.state.phase = Phase::Pinned(Pinned {
-            model,
-            thinking: agent.thinking,
-            cutoff: self.state.last,
-            epoch,
-        });
+        self.state.phase =
+            Phase::Pinned(Pinned { model, thinking: agent.thinking, cutoff: self.state.last, epoch });
         Ok(())
     }
 

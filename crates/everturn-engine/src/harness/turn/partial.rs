@@ -9,12 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// The partial response of a conversation; empty while none streams.
 #[derive(Clone, Debug, Default, PartialEq, Document, Serialize, Deserialize)]
-#[document(
-    kind = "et.partial",
-    version = 1,
-    scope = "conversation",
-    crate = "everturn_core"
-)]
+#[document(kind = "et.partial", version = 1, scope = "conversation", crate = "everturn_core")]
 pub(crate) struct Partial {
     /// The turn that requested it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,10 +59,7 @@ impl Partial {
         let mut operations = Vec::new();
         let mut append = |path: Path, before: &str, after: &str| {
             if after.len() > before.len() {
-                operations.push(Operation::Append {
-                    path,
-                    text: after[before.len()..].into(),
-                });
+                operations.push(Operation::Append { path, text: after[before.len()..].into() });
             }
         };
         append(Path::from(["text"]), &self.text, &later.text);
@@ -89,16 +81,8 @@ impl Partial {
         let insert: Vec<Value> = insert.collect();
         let path = Path::from(["calls"]);
         match self.calls.len() {
-            0 => Operation::Set {
-                path,
-                value: insert.into(),
-            },
-            at => Operation::Splice {
-                path,
-                at,
-                remove: 0,
-                insert,
-            },
+            0 => Operation::Set { path, value: insert.into() },
+            at => Operation::Splice { path, at, remove: 0, insert },
         }
     }
 

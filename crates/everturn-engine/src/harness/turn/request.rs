@@ -8,11 +8,11 @@ use everturn_core::{
     entry::{Entry, kind},
     id::{Seq, TaskId},
     message::{Assistant, CallId, End, Message, Stop},
-    model::{DeltaStream, Fault, FaultClass, Request},
+    model::{Delta, DeltaStream, Fault, FaultClass, Request},
     response::Response,
     usage::UsageRow,
 };
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -22,7 +22,11 @@ use super::{
 use crate::{
     Transaction,
     harness::{call, live::LiveSession},
+    session::ENTRY_MAX,
 };
+
+/// After how many deltas without a pause others get to run.
+const BURST: u32 = 64;
 
 /// Data of an assistant entry: which attempt at which step it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -35,8 +39,8 @@ pub(crate) struct Attempt {
 enum Ended {
     /// The model stopped by itself.
     Well(Stop),
-    /// The provider, or the way to it, failed.
-    Faulted(Fault),
+    /// The provider, or the way to it, failed; or what came cannot be kept.
+    Failed(Reason),
     /// The turn was told to stop.
     Cancelled,
 }
@@ -59,10 +63,7 @@ pub(crate) async fn step(live: &LiveSession, id: TaskId, cancel: CancelToken) ->
     if may_be_out {
         cut_attempt(&mut tx, &mut turn, &pinned).await?;
         turn.state.attempt += 1;
-        turn.state.phase = Phase::Pinned(Pinned {
-            epoch: live.epoch(),
-            ..pinned.clone()
-        });
+        turn.state.phase = Phase::Pinned(Pinned { epoch: live.epoch(), ..pinned.clone() });
     }
     if turn.state.cancelled.is_some() {
         turn.advance(live.shared(), &mut tx).await?;
@@ -74,14 +75,7 @@ pub(crate) async fn step(live: &LiveSession, id: TaskId, cancel: CancelToken) ->
     } else {
         drop(tx);
     }
-    Sending {
-        live,
-        turn,
-        pinned,
-        cancel,
-    }
-    .run()
-    .await
+    Sending { live, turn, pinned, cancel }.run().await
 }
 
 /// Stages the end of an attempt that was cut off: what it had shown as an aborted entry, and its cost as unknown.
@@ -96,21 +90,11 @@ async fn cut_attempt(tx: &mut Transaction, turn: &mut Turn, pinned: &Pinned) -> 
         if !shown.text.is_empty() {
             parts.push(everturn_core::message::Part::Text(shown.text));
         }
-        let message = Assistant {
-            parts,
-            end: End::Aborted,
-            ..Assistant::default()
-        };
-        let attempt = Attempt {
-            step: shown.step,
-            attempt: shown.attempt,
-        };
-        let entry = Entry::new(kind::ASSISTANT)
-            .message(Message::Assistant(message))
-            .data(attempt)?;
+        let message = Assistant { parts, end: End::Aborted, ..Assistant::default() };
+        let attempt = Attempt { step: shown.step, attempt: shown.attempt };
+        let entry = Entry::new(kind::ASSISTANT).message(Message::Assistant(message)).data(attempt)?;
         turn.append(tx, entry)?;
-        tx.apply::<Partial>(conversation, vec![Partial::default().whole()])
-            .await?;
+        tx.apply::<Partial>(conversation, vec![Partial::default().whole()]).await?;
     }
     account(tx, turn, pinned, None);
     Ok(())
@@ -135,6 +119,26 @@ fn account(
     });
 }
 
+/// Takes what came of a stream; gives how the request ended, if it did.
+fn take(response: &mut Response, delta: Option<std::result::Result<Delta, Fault>>) -> Option<Ended> {
+    match delta {
+        Some(Ok(delta)) if response.weight() + delta.weight() > ENTRY_MAX => {
+            let message =
+                format!("the answer has more than {ENTRY_MAX} bytes, which is all an entry may hold");
+            Some(Ended::Failed(Reason::new("too_large", message)))
+        }
+        Some(Ok(delta)) => {
+            response.push(delta);
+            response.stop().map(Ended::Well)
+        }
+        Some(Err(fault)) => Some(Ended::Failed(Reason::fault(&fault))),
+        None => {
+            let fault = Fault::new(FaultClass::Transient, "the stream ended before the response did");
+            Some(Ended::Failed(Reason::fault(&fault)))
+        }
+    }
+}
+
 /// A pinned request on its way.
 struct Sending<'a> {
     live: &'a LiveSession,
@@ -145,16 +149,8 @@ struct Sending<'a> {
 
 impl Sending<'_> {
     async fn run(self) -> Result<()> {
-        let Pinned {
-            model,
-            thinking,
-            cutoff,
-            ..
-        } = &self.pinned;
-        let messages = self
-            .live
-            .request_messages(self.turn.conversation(), *cutoff)
-            .await?;
+        let Pinned { model, thinking, cutoff, .. } = &self.pinned;
+        let messages = self.live.request_messages(self.turn.conversation(), *cutoff).await?;
         let client = self.live.shared().models.resolve(model)?;
         let request = Request {
             model: model.model.clone(),
@@ -171,32 +167,27 @@ impl Sending<'_> {
     async fn stream(&self, mut stream: DeltaStream) -> Result<(Response, Ended, bool)> {
         let mut response = Response::default();
         let mut flush = Flush::new(self);
-        loop {
+        let mut taken = 0_u32;
+        let ended = loop {
             tokio::select! {
                 biased;
-                () = self.cancel.cancelled() => return Ok((response, Ended::Cancelled, flush.finish().await?)),
-                delta = stream.next() => match delta {
-                    Some(Ok(delta)) => {
-                        response.push(delta);
-                        flush.is_due = true;
-                        if let Some(stop) = response.stop() {
-                            drop(stream);
-                            return Ok((response, Ended::Well(stop), flush.finish().await?));
-                        }
-                    }
-                    Some(Err(fault)) => {
-                        drop(stream);
-                        return Ok((response, Ended::Faulted(fault), flush.finish().await?));
-                    }
-                    None => {
-                        let fault = Fault::new(FaultClass::Transient, "the stream ended before the response did");
-                        return Ok((response, Ended::Faulted(fault), flush.finish().await?));
-                    }
+                () = self.cancel.cancelled() => break Ended::Cancelled,
+                delta = stream.next() => match take(&mut response, delta) {
+                    Some(ended) => break ended,
+                    None => flush.is_due = true,
                 },
                 // Reached only when nothing more has come yet: what is there is shown.
                 result = flush.advance(&response) => result?,
             }
-        }
+            taken += 1;
+            if taken.is_multiple_of(BURST) {
+                // A stream that always has more must neither hide what came nor keep the thread.
+                flush.advance(&response).now_or_never().transpose()?;
+                tokio::task::yield_now().await;
+            }
+        };
+        drop(stream);
+        Ok((response, ended, flush.finish().await?))
     }
 
     /// Stages and commits the response, its cost, its calls, and what follows from it.
@@ -207,22 +198,17 @@ impl Sending<'_> {
         };
         let end = match ended {
             Ended::Well(_) => End::Complete,
-            Ended::Faulted(_) => End::Error,
+            Ended::Failed(_) => End::Error,
             Ended::Cancelled => End::Aborted,
         };
         let mut calls = Vec::new();
         let message =
-            response
-                .clone()
-                .into_message(&self.pinned.model.provider, &self.pinned.model.model, end, || {
-                    let id = TaskId(tx.mint());
-                    calls.push(id);
-                    CallId(format!("c{id}"))
-                });
-        let attempt = Attempt {
-            step: turn.state.step,
-            attempt: turn.state.attempt,
-        };
+            response.clone().into_message(&self.pinned.model.provider, &self.pinned.model.model, end, || {
+                let id = TaskId(tx.mint());
+                calls.push(id);
+                CallId(format!("c{id}"))
+            });
+        let attempt = Attempt { step: turn.state.step, attempt: turn.state.attempt };
         let message = Arc::new(Message::Assistant(message));
         let reply = if response.is_empty() && end != End::Complete {
             turn.state.last
@@ -232,8 +218,7 @@ impl Sending<'_> {
             turn.append(&mut tx, entry)?
         };
         if shown {
-            tx.apply::<Partial>(turn.conversation(), vec![Partial::default().whole()])
-                .await?;
+            tx.apply::<Partial>(turn.conversation(), vec![Partial::default().whole()]).await?;
         }
         account(&mut tx, &mut turn, &self.pinned, response.usage());
         turn.state.phase = match ended {
@@ -242,7 +227,7 @@ impl Sending<'_> {
                 Phase::Calling { calls }
             }
             Ended::Well(stop) => Phase::Responded { stop: *stop, reply },
-            Ended::Faulted(fault) => Phase::Failed(Reason::fault(fault.class, &fault.message)),
+            Ended::Failed(reason) => Phase::Failed(reason.clone()),
             Ended::Cancelled => turn.state.phase,
         };
         if matches!(ended, Ended::Cancelled) && turn.state.cancelled.is_none() {
@@ -267,14 +252,7 @@ struct Flush<'a> {
 
 impl<'a> Flush<'a> {
     fn new(sending: &'a Sending<'a>) -> Self {
-        Self {
-            sending,
-            shown: None,
-            is_due: false,
-            last: None,
-            under_way: None,
-            pause: None,
-        }
+        Self { sending, shown: None, is_due: false, last: None, under_way: None, pause: None }
     }
 
     /// Does what is next for the partial response; pending while there is nothing to do. Dropping the future loses
@@ -296,11 +274,7 @@ impl<'a> Flush<'a> {
         let world = &self.sending.live.shared().opener.world;
         let least = Duration::from_millis(self.sending.live.shared().settings.flush_ms);
         let now = world.clock.now();
-        if let Some(since) = self
-            .last
-            .map(|last| now.since(last))
-            .filter(|since| *since < least)
-        {
+        if let Some(since) = self.last.map(|last| now.since(last)).filter(|since| *since < least) {
             self.pause = Some(world.clock.sleep(least - since));
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use everturn_core::{
     id::{EntryId, Epoch, SubmissionId, TaskId},
     message::Stop,
-    model::{FaultClass, ModelRef, Thinking},
+    model::{Fault, ModelRef, Thinking},
     usage::Total,
 };
 use serde::{Deserialize, Serialize};
@@ -81,14 +81,11 @@ pub(crate) struct Reason {
 
 impl Reason {
     pub(crate) fn new(kind: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            kind: kind.into(),
-            message: message.into(),
-        }
+        Self { kind: kind.into(), message: message.into() }
     }
 
-    pub(crate) fn fault(class: FaultClass, message: impl Into<String>) -> Self {
-        Self::new(class.word(), message)
+    pub(crate) fn fault(fault: &Fault) -> Self {
+        Self::new(fault.class.word(), &fault.message)
     }
 }
 
@@ -121,9 +118,9 @@ pub(crate) fn next(state: &TurnState) -> Next {
         Phase::Responded { stop, reply } => responded(*stop, *reply),
         Phase::Calling { .. } if state.open > 0 => Next::Wait,
         // An answer that is there is kept; everything else yields to a cancellation.
-        _ if state.cancelled.is_some() => Next::End(Ending::Cancelled {
-            reason: state.cancelled.clone().unwrap_or_default(),
-        }),
+        _ if state.cancelled.is_some() => {
+            Next::End(Ending::Cancelled { reason: state.cancelled.clone().unwrap_or_default() })
+        }
         Phase::Pinned(_) => Next::Request,
         Phase::Asked | Phase::Calling { .. } if state.step >= state.steps_max => {
             Next::End(Ending::MaxSteps { steps: state.step })

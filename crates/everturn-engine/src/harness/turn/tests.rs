@@ -23,51 +23,29 @@ fn turn(phase: Phase) -> TurnState {
 }
 
 fn asked() -> TurnState {
-    TurnState {
-        step: 0,
-        attempt: 0,
-        ..turn(Phase::Asked)
-    }
+    TurnState { step: 0, attempt: 0, ..turn(Phase::Asked) }
 }
 
 fn pinned() -> TurnState {
     let model = "demo".parse().expect("a model reference");
-    let pinned = Pinned {
-        model,
-        thinking: Thinking::Default,
-        cutoff: EntryId(2),
-        epoch: Epoch(1),
-    };
+    let pinned = Pinned { model, thinking: Thinking::Default, cutoff: EntryId(2), epoch: Epoch(1) };
     turn(Phase::Pinned(pinned))
 }
 
 fn responded(stop: Stop) -> TurnState {
-    turn(Phase::Responded {
-        stop,
-        reply: EntryId(9),
-    })
+    turn(Phase::Responded { stop, reply: EntryId(9) })
 }
 
 fn calling(open: usize) -> TurnState {
-    TurnState {
-        open,
-        ..turn(Phase::Calling {
-            calls: vec![TaskId(5), TaskId(6)],
-        })
-    }
+    TurnState { open, ..turn(Phase::Calling { calls: vec![TaskId(5), TaskId(6)] }) }
 }
 
 fn cancelled(state: TurnState) -> TurnState {
-    TurnState {
-        cancelled: Some("by a person".into()),
-        ..state
-    }
+    TurnState { cancelled: Some("by a person".into()), ..state }
 }
 
 fn end_cancelled() -> Next {
-    Next::End(Ending::Cancelled {
-        reason: "by a person".into(),
-    })
+    Next::End(Ending::Cancelled { reason: "by a person".into() })
 }
 
 fn check(why: &str, state: &TurnState, expected: &Next) {
@@ -91,67 +69,27 @@ fn what_comes_next() {
 
 #[test]
 fn an_end_that_is_no_answer_is_never_success() {
-    for (stop, kind) in [
-        (Stop::Length, "length"),
-        (Stop::Refused, "refused"),
-        (Stop::Filtered, "filtered"),
-    ] {
-        let Next::End(Ending::Failed(reason)) = next(&responded(stop)) else {
-            panic!("{kind} must fail")
-        };
+    for (stop, kind) in [(Stop::Length, "length"), (Stop::Refused, "refused"), (Stop::Filtered, "filtered")] {
+        let Next::End(Ending::Failed(reason)) = next(&responded(stop)) else { panic!("{kind} must fail") };
         assert_eq!(reason.kind, kind);
     }
     let reason = Reason::new("quota", "no credit");
-    check(
-        "a fault ends the turn",
-        &turn(Phase::Failed(reason.clone())),
-        &Next::End(Ending::Failed(reason)),
-    );
+    check("a fault ends the turn", &turn(Phase::Failed(reason.clone())), &Next::End(Ending::Failed(reason)));
 }
 
 #[test]
 fn a_cancelled_turn_ends_before_the_next_effect() {
     check("before the first request", &cancelled(asked()), &end_cancelled());
-    check(
-        "before a request is sent again",
-        &cancelled(pinned()),
-        &end_cancelled(),
-    );
-    check(
-        "when its calls have ended",
-        &cancelled(calling(0)),
-        &end_cancelled(),
-    );
-    check(
-        "but not while calls run: they end first",
-        &cancelled(calling(1)),
-        &Next::Wait,
-    );
+    check("before a request is sent again", &cancelled(pinned()), &end_cancelled());
+    check("when its calls have ended", &cancelled(calling(0)), &end_cancelled());
+    check("but not while calls run: they end first", &cancelled(calling(1)), &Next::Wait);
     let answer = Next::End(Ending::Answered { reply: EntryId(9) });
-    check(
-        "an answer that is there is kept",
-        &cancelled(responded(Stop::Answer)),
-        &answer,
-    );
+    check("an answer that is there is kept", &cancelled(responded(Stop::Answer)), &answer);
 }
 
 #[test]
 fn a_turn_has_no_more_steps_than_it_may() {
-    let last = TurnState {
-        step: 3,
-        ..calling(0)
-    };
-    check(
-        "the limit ends it",
-        &last,
-        &Next::End(Ending::MaxSteps { steps: 3 }),
-    );
-    check(
-        "open calls end first",
-        &TurnState {
-            step: 3,
-            ..calling(1)
-        },
-        &Next::Wait,
-    );
+    let last = TurnState { step: 3, ..calling(0) };
+    check("the limit ends it", &last, &Next::End(Ending::MaxSteps { steps: 3 }));
+    check("open calls end first", &TurnState { step: 3, ..calling(1) }, &Next::Wait);
 }

@@ -12,7 +12,7 @@ use super::Transaction;
 /// The longest name of a kind, in bytes.
 const NAME_MAX: usize = 256;
 /// The greatest weight of an entry, in bytes of JSON.
-const ENTRY_MAX: usize = 1 << 20;
+pub(crate) const ENTRY_MAX: usize = 1 << 20;
 
 /// What can be said of an entry by itself.
 pub(super) fn entry(entry: &Entry) -> Result<()> {
@@ -36,12 +36,7 @@ pub(super) fn entry(entry: &Entry) -> Result<()> {
 fn weight(entry: &Entry) -> usize {
     let data = entry.data.as_ref().map_or(0, |data| data.get().len());
     let edited = entry.edits.iter().flat_map(|edit| edit.messages.iter().flatten());
-    data + entry
-        .messages
-        .iter()
-        .chain(edited)
-        .map(|message| message.weight())
-        .sum::<usize>()
+    data + entry.messages.iter().chain(edited).map(|message| message.weight()).sum::<usize>()
 }
 
 impl Transaction {
@@ -69,9 +64,7 @@ impl Transaction {
     async fn check_entry(&self, entry: &EntryRecord) -> Result<()> {
         let invalid = |what: &str| {
             let (id, conversation, kind) = (entry.id, entry.conversation, &entry.kind);
-            Error::invalid(format!(
-                "append entry {id} ({kind}) to conversation {conversation}: {what}"
-            ))
+            Error::invalid(format!("append entry {id} ({kind}) to conversation {conversation}: {what}"))
         };
         if self.staged_conversation(entry.conversation).is_none() {
             let found = self.session.conversation(entry.conversation).await;

@@ -45,35 +45,15 @@ impl Transaction {
         let id = ConversationId(self.mint());
         let child = match self.staged_conversation(parent) {
             Some(staged) => staged.fork(id, at, ownership.task(), self.time),
-            None => self
-                .session
-                .conversation(parent)
-                .await?
-                .fork(id, at, ownership.task(), self.time),
+            None => self.session.conversation(parent).await?.fork(id, at, ownership.task(), self.time),
         };
         self.writes.push(Write::Conversation(child));
         let is_current = |one: &&Inherited| one.record.fork == ForkPolicy::Current;
-        let current = inherited
-            .iter()
-            .filter(is_current)
-            .map(|one| one.record.kind.clone())
-            .collect();
-        self.forks.push(Fork {
-            parent,
-            child: id,
-            current,
-        });
-        for Inherited {
-            record,
-            version,
-            value,
-        } in inherited
-        {
-            let record = DocumentRecord {
-                id: DocumentId(self.mint()),
-                scope: ScopeKey::Conversation(id),
-                ..record
-            };
+        let current = inherited.iter().filter(is_current).map(|one| one.record.kind.clone()).collect();
+        self.forks.push(Fork { parent, child: id, current });
+        for Inherited { record, version, value } in inherited {
+            let record =
+                DocumentRecord { id: DocumentId(self.mint()), scope: ScopeKey::Conversation(id), ..record };
             self.slots.push(Slot::inherited(record, version, value));
         }
         Ok(id)
@@ -93,9 +73,7 @@ impl Transaction {
         let entry = match self.staged_conversation(parent) {
             // A fork of this transaction forks again: the entry is its parent's.
             Some(staged) => {
-                let parent = staged
-                    .parent
-                    .expect("what a new conversation sees is staged or inherited");
+                let parent = staged.parent.expect("what a new conversation sees is staged or inherited");
                 return Box::pin(self.as_of(parent.conversation, at)).await;
             }
             None => self.session.entry(parent, at).await?,
@@ -107,38 +85,22 @@ impl Transaction {
             at: Some(entry.seq),
         };
         let states = self.session.0.opener.store.documents(query).await?;
-        let states = states
-            .iter()
-            .filter(|state| state.record.fork == ForkPolicy::AsOf);
-        states
-            .map(|state| Committed::fold(state).map(Inherited::from))
-            .collect()
+        let states = states.iter().filter(|state| state.record.fork == ForkPolicy::AsOf);
+        states.map(|state| Committed::fold(state).map(Inherited::from)).collect()
     }
 
     /// The values of a conversation's documents as they stand in this transaction.
     async fn live(&self, conversation: ConversationId, policy: ForkPolicy) -> Result<Vec<Inherited>> {
         let scope = ScopeKey::Conversation(conversation);
         let mut live = Vec::new();
-        for slot in self
-            .slots
-            .iter()
-            .filter(|slot| slot.record.scope == scope && slot.record.fork == policy)
+        for slot in self.slots.iter().filter(|slot| slot.record.scope == scope && slot.record.fork == policy)
         {
             if let Some((version, value)) = slot.value()? {
-                live.push(Inherited {
-                    record: slot.record.clone(),
-                    version,
-                    value,
-                });
+                live.push(Inherited { record: slot.record.clone(), version, value });
             }
         }
         if self.staged_conversation(conversation).is_none() {
-            let query = DocumentQuery {
-                session: self.session.id(),
-                scope,
-                kind: None,
-                at: None,
-            };
+            let query = DocumentQuery { session: self.session.id(), scope, kind: None, at: None };
             for state in self.session.0.opener.store.documents(query).await? {
                 let is_edited = self.slots.iter().any(|slot| slot.is(scope, &state.record.kind));
                 if state.record.fork == policy && !is_edited {
@@ -151,28 +113,16 @@ impl Transaction {
 
     /// Gives untouched documents of this transaction's forks the value that the parent commits.
     pub(super) fn refresh_forks(&mut self) -> Result<()> {
-        for Fork {
-            parent,
-            child,
-            current,
-        } in std::mem::take(&mut self.forks)
-        {
+        for Fork { parent, child, current } in std::mem::take(&mut self.forks) {
             for kind in current {
                 let (parent, child) = (ScopeKey::Conversation(parent), ScopeKey::Conversation(child));
-                let edited = self
-                    .slots
-                    .iter()
-                    .find(|slot| slot.is(parent, &kind))
-                    .map(Slot::value);
+                let edited = self.slots.iter().find(|slot| slot.is(parent, &kind)).map(Slot::value);
                 let Some((version, value)) = edited.transpose()?.flatten() else {
                     continue;
                 };
-                self.slots
-                    .iter_mut()
-                    .filter(|slot| slot.is(child, &kind))
-                    .for_each(|slot| {
-                        slot.refresh(version, value.clone());
-                    });
+                self.slots.iter_mut().filter(|slot| slot.is(child, &kind)).for_each(|slot| {
+                    slot.refresh(version, value.clone());
+                });
             }
         }
         Ok(())
@@ -180,18 +130,7 @@ impl Transaction {
 }
 
 impl From<Committed> for Inherited {
-    fn from(
-        Committed {
-            record,
-            version,
-            value,
-            ..
-        }: Committed,
-    ) -> Self {
-        Self {
-            record,
-            version,
-            value,
-        }
+    fn from(Committed { record, version, value, .. }: Committed) -> Self {
+        Self { record, version, value }
     }
 }

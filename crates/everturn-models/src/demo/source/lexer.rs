@@ -24,12 +24,7 @@ pub(super) struct Lexeme<'a> {
 
 /// Takes source text apart.
 pub(super) fn lex(text: &str, style: Style) -> Vec<Lexeme<'_>> {
-    let mut lexer = Lexer {
-        rest: text,
-        style,
-        line: 1,
-        column: 0,
-    };
+    let mut lexer = Lexer { rest: text, style, line: 1, column: 0 };
     let mut lexemes = Vec::new();
     while lexer.skip_blank() {
         let (line, column) = (lexer.line, lexer.column);
@@ -72,11 +67,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn token(&mut self) -> Token<'a> {
-        let first = self
-            .rest
-            .chars()
-            .next()
-            .expect("skip_blank says that something is left");
+        let first = self.rest.chars().next().expect("skip_blank says that something is left");
         if let Some(length) = self.string() {
             self.take(length);
             return Token::Mark('"');
@@ -149,11 +140,7 @@ fn number(word: &str) -> Option<i128> {
     if !word.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    let digits: String = word
-        .chars()
-        .filter(|c| *c != '_')
-        .collect::<String>()
-        .to_lowercase();
+    let digits: String = word.chars().filter(|c| *c != '_').collect::<String>().to_lowercase();
     let (radix, digits) = match digits.get(..2) {
         Some("0x") => (16, &digits[2..]),
         Some("0o") => (8, &digits[2..]),

@@ -50,19 +50,8 @@ enum Stop {
 
 impl Line {
     pub(super) fn new(connection: Connection, place: Arc<Place>, bell: Bell, counts: Arc<Counts>) -> Self {
-        let wal = Wal {
-            pages: Arc::new(AtomicU32::new(0)),
-            called_at: 0,
-            cap: CAP_PAGES,
-            bell,
-        };
-        let mut line = Self {
-            place,
-            connection: None,
-            durability: Durability::Durable,
-            wal,
-            counts,
-        };
+        let wal = Wal { pages: Arc::new(AtomicU32::new(0)), called_at: 0, cap: CAP_PAGES, bell };
+        let mut line = Self { place, connection: None, durability: Durability::Durable, wal, counts };
         // Without the hook the log is checkpointed when the store closes.
         line.connection = line.wal.watch(connection).ok();
         line
@@ -86,8 +75,7 @@ impl Line {
     fn store(&mut self, group: &mut [Request]) -> Result<(), Stop> {
         self.reopen().map_err(Stop::Unbegun)?;
         let durability = group.iter().map(|request| request.ticket.durability).max();
-        self.set_durability(durability.unwrap_or(Durability::Durable))
-            .map_err(unbegun)?;
+        self.set_durability(durability.unwrap_or(Durability::Durable)).map_err(unbegun)?;
         let connection = self.connection.as_ref().expect("it was just reopened");
         execute(connection, "BEGIN IMMEDIATE").map_err(unbegun)?;
         let before = connection.total_changes();
@@ -97,12 +85,9 @@ impl Line {
             return Err(stop);
         }
         let wrote = connection.total_changes() > before;
-        let commits = group
-            .iter()
-            .filter(|request| request.failure.is_none() && request.job.is_commit());
+        let commits = group.iter().filter(|request| request.failure.is_none() && request.job.is_commit());
         let commits = commits.count() as u64;
-        self.counts
-            .add(commits, wrote && self.durability == Durability::Durable);
+        self.counts.add(commits, wrote && self.durability == Durability::Durable);
         Ok(())
     }
 
@@ -194,11 +179,7 @@ fn refused(fault: Fault) -> Stop {
 fn write(db: &Connection, group: &mut [Request]) -> Result<(), Stop> {
     let alone = group.len() == 1;
     for request in &mut *group {
-        let guarded = if alone {
-            request.job.run(db)
-        } else {
-            guarded(db, request)
-        };
+        let guarded = if alone { request.job.run(db) } else { guarded(db, request) };
         match guarded {
             Ok(()) => {}
             Err(fault) if fault.is_of_the_machine() || db.is_autocommit() => return Err(refused(fault)),

@@ -30,12 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (FACADE, &[CORE, MACROS, ENGINE, STORE, MODELS, TOOLS, SERVE]),
     (CLI, &[CORE, MACROS, ENGINE, STORE, MODELS, TOOLS, SERVE, FACADE]),
     (TESTKIT, &[CORE]),
-    (
-        WORLDS,
-        &[
-            CORE, MACROS, ENGINE, STORE, MODELS, TOOLS, SERVE, FACADE, CLI, TESTKIT,
-        ],
-    ),
+    (WORLDS, &[CORE, MACROS, ENGINE, STORE, MODELS, TOOLS, SERVE, FACADE, CLI, TESTKIT]),
     ("xtask", &[]),
 ];
 
@@ -63,38 +58,25 @@ fn crates_depend_on_each_other_as_the_house_is_drawn() {
             findings.push(format!("{} is not in the table of arrows", member.name));
             continue;
         };
-        findings.extend(wrong(&member.name, &member.dependencies, |to| {
-            allowed.contains(&to)
-        }));
-        findings.extend(wrong(&member.name, &member.dev, |to| {
-            to == TESTKIT || allowed.contains(&to)
-        }));
+        findings.extend(wrong(&member.name, &member.dependencies, |to| allowed.contains(&to)));
+        findings.extend(wrong(&member.name, &member.dev, |to| to == TESTKIT || allowed.contains(&to)));
     }
     check("an arrow that is not in the table", &findings);
 }
 
 fn wrong(from: &str, to: &[String], is_allowed: impl Fn(&str) -> bool) -> Vec<String> {
     let ours = to.iter().filter(|name| name.starts_with("everturn"));
-    ours.filter(|name| !is_allowed(name))
-        .map(|name| format!("{from} -> {name}"))
-        .collect()
+    ours.filter(|name| !is_allowed(name)).map(|name| format!("{from} -> {name}")).collect()
 }
 
 #[test]
 fn what_a_crate_must_never_contain_is_not_below_it_either() {
     let mut findings = Vec::new();
     for (name, never) in NEVER {
-        let below = tree(&format!(
-            "-p {name} -e normal --all-features --prefix none --format {{lib}}"
-        ));
-        assert!(
-            below.lines().any(|line| line == "serde_json"),
-            "what is below {name} was listed"
-        );
+        let below = tree(&format!("-p {name} -e normal --all-features --prefix none --format {{lib}}"));
+        assert!(below.lines().any(|line| line == "serde_json"), "what is below {name} was listed");
         let is_below = |library: &&str| {
-            below
-                .lines()
-                .any(|line| line.split(' ').next() == Some(&library.replace('-', "_")))
+            below.lines().any(|line| line.split(' ').next() == Some(&library.replace('-', "_")))
         };
         let found = never.concat().into_iter().filter(|library| is_below(library));
         findings.extend(found.map(|library| format!("{name} -> ... -> {library}")));
@@ -105,11 +87,7 @@ fn what_a_crate_must_never_contain_is_not_below_it_either() {
 #[test]
 fn every_crate_keeps_the_workspace_s_lints() {
     let lax = |member: &Manifest| !member.text.contains("[lints]\nworkspace = true");
-    let findings: Vec<_> = members()
-        .into_iter()
-        .filter(lax)
-        .map(|member| member.name)
-        .collect();
+    let findings: Vec<_> = members().into_iter().filter(lax).map(|member| member.name).collect();
     check("a manifest says `[lints]` `workspace = true`", &findings);
 }
 
@@ -118,9 +96,6 @@ fn every_crate_keeps_the_workspace_s_lints() {
 #[test]
 fn numbers_are_numbers_in_the_whole_graph() {
     let features = tree("--workspace -e features -i serde_json");
-    assert!(
-        features.contains(r#"serde_json feature "raw_value""#),
-        "the features were listed"
-    );
+    assert!(features.contains(r#"serde_json feature "raw_value""#), "the features were listed");
     assert!(!features.contains("arbitrary_precision"), "{features}");
 }

@@ -29,23 +29,11 @@ fn clippy_forbids_clock_sleep_randomness_and_environment() {
         "std::env::current_dir",
     ];
     let is_missing = |path: &&&str| !list.contains(&format!("path = \"{path}\""));
-    let findings: Vec<_> = forbidden
-        .iter()
-        .filter(is_missing)
-        .map(ToString::to_string)
-        .collect();
+    let findings: Vec<_> = forbidden.iter().filter(is_missing).map(ToString::to_string).collect();
     check("clippy.toml forbids", &findings);
-    assert!(
-        read("Cargo.toml").contains(r#"disallowed_methods = "deny""#),
-        "the workspace's lints deny them"
-    );
-    let hushed = members()
-        .into_iter()
-        .filter(|member| member.text.contains("disallowed_methods"));
-    check(
-        "no manifest changes the lint",
-        &hushed.map(|member| member.name).collect::<Vec<_>>(),
-    );
+    assert!(read("Cargo.toml").contains(r#"disallowed_methods = "deny""#), "the workspace's lints deny them");
+    let hushed = members().into_iter().filter(|member| member.text.contains("disallowed_methods"));
+    check("no manifest changes the lint", &hushed.map(|member| member.name).collect::<Vec<_>>());
 }
 
 #[test]
@@ -68,10 +56,7 @@ fn hushing(source: &Source) -> Vec<&'static str> {
     let is_code = |before: &&str| !before.rsplit('\n').next().unwrap().trim_start().starts_with("//");
     let attribute = |before: &str| {
         let last = |word: &str| before.rfind(&format!("{word}("));
-        ["allow", "expect", "warn"]
-            .into_iter()
-            .max_by_key(|word| last(word))
-            .unwrap()
+        ["allow", "expect", "warn"].into_iter().max_by_key(|word| last(word)).unwrap()
     };
     mentions.filter(is_code).map(attribute).collect()
 }
@@ -81,11 +66,5 @@ fn an_attribute_is_found_over_several_lines_and_not_in_comments() {
     let text = format!(
         "// allow({LINT})\n#[expect(\n    {LINT},\n    reason = \"\"\n)]\n#![allow(unused, {LINT})]\n"
     );
-    assert_eq!(
-        hushing(&Source {
-            path: String::new(),
-            text
-        }),
-        ["expect", "allow"]
-    );
+    assert_eq!(hushing(&Source { path: String::new(), text }), ["expect", "allow"]);
 }

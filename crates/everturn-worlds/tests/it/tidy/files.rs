@@ -12,10 +12,7 @@ const ROOT_FOLDERS: &[&str] = &["bin", "examples", "benches"];
 #[test]
 fn every_file_is_named_by_its_parent() {
     let sources = sources();
-    let texts: HashMap<&str, &str> = sources
-        .iter()
-        .map(|source| (&*source.path, &*source.text))
-        .collect();
+    let texts: HashMap<&str, &str> = sources.iter().map(|source| (&*source.path, &*source.text)).collect();
     let mut findings = Vec::new();
     for source in &sources {
         let (folder, file) = source.path.rsplit_once('/').unwrap();
@@ -37,20 +34,14 @@ fn every_file_is_named_by_its_parent() {
 fn names(text: &str, module: &str) -> bool {
     let declares =
         |line: &str| line == format!("mod {module};") || line.ends_with(&format!(" mod {module};"));
-    text.lines()
-        .map(str::trim)
-        .any(|line| !line.starts_with("//") && declares(line))
+    text.lines().map(str::trim).any(|line| !line.starts_with("//") && declares(line))
 }
 
 #[test]
 fn each_crate_has_one_binary_of_tests() {
     let mut findings = Vec::new();
     for member in members() {
-        let folder = if member.name == "xtask" {
-            "xtask".into()
-        } else {
-            format!("crates/{}", member.name)
-        };
+        let folder = if member.name == "xtask" { "xtask".into() } else { format!("crates/{}", member.name) };
         for path in paths_in(&root().join(&folder).join("tests")) {
             let is_file = path.extension().is_some_and(|end| end == "rs");
             if is_file || (path.join("main.rs").exists() && !path.ends_with("it")) {
@@ -64,20 +55,15 @@ fn each_crate_has_one_binary_of_tests() {
 /// A report, not a rule: near 500 lines, look for the second noun that moved in.
 #[test]
 fn long_files_are_reported() {
-    let mut lines: Vec<_> = sources()
-        .iter()
-        .map(|source| (source.text.lines().count(), source.path.clone()))
-        .collect();
+    let mut lines: Vec<_> =
+        sources().iter().map(|source| (source.text.lines().count(), source.path.clone())).collect();
     lines.sort_by(|a, b| b.cmp(a));
     let all: usize = lines.iter().map(|(lines, _)| lines).sum();
     println!("{} files, {all} lines; the longest:", lines.len());
     for (lines, path) in lines.iter().take(10) {
         let noun = Path::new(path).file_stem().unwrap().display();
-        let hint = if *lines > 500 {
-            format!("  which noun beside {noun} lives here?")
-        } else {
-            String::new()
-        };
+        let hint =
+            if *lines > 500 { format!("  which noun beside {noun} lives here?") } else { String::new() };
         println!("{lines:>6} {path}{hint}");
     }
 }

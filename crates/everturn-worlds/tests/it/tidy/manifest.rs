@@ -17,9 +17,8 @@ pub(super) struct Manifest {
 pub(super) fn members() -> Vec<Manifest> {
     let crates = paths_in(&root().join("crates"));
     let names = crates.iter().filter(|path| path.join("Cargo.toml").exists());
-    let mut paths: Vec<_> = names
-        .map(|path| format!("crates/{}", path.file_name().unwrap().to_str().unwrap()))
-        .collect();
+    let mut paths: Vec<_> =
+        names.map(|path| format!("crates/{}", path.file_name().unwrap().to_str().unwrap())).collect();
     paths.push("xtask".into());
     paths.sort();
     paths.iter().map(|path| manifest(path)).collect()
@@ -28,19 +27,10 @@ pub(super) fn members() -> Vec<Manifest> {
 fn manifest(path: &str) -> Manifest {
     let text = read(&format!("{path}/Cargo.toml"));
     let name = path.rsplit('/').next().unwrap().to_owned();
-    assert!(
-        text.contains(&format!("name = {name:?}")),
-        "{path} is named as its folder"
-    );
-    let dependencies = ["dependencies", "build-dependencies"]
-        .iter()
-        .flat_map(|section| names(&text, section));
-    Manifest {
-        name,
-        dependencies: dependencies.collect(),
-        dev: names(&text, "dev-dependencies"),
-        text,
-    }
+    assert!(text.contains(&format!("name = {name:?}")), "{path} is named as its folder");
+    let dependencies =
+        ["dependencies", "build-dependencies"].iter().flat_map(|section| names(&text, section));
+    Manifest { name, dependencies: dependencies.collect(), dev: names(&text, "dev-dependencies"), text }
 }
 
 /// The names in a section, for all platforms, in each way that a manifest can say them.

@@ -33,11 +33,7 @@ fn promises() -> Vec<Promise> {
     for line in read("docs/promises.md").lines() {
         if let Some(title) = line.strip_prefix("## ") {
             let number = title.split('.').next().unwrap().parse().unwrap();
-            promises.push(Promise {
-                number,
-                title: title.into(),
-                tests: Vec::new(),
-            });
+            promises.push(Promise { number, title: title.into(), tests: Vec::new() });
         } else if let (Some(row), Some(promise)) = (line.strip_prefix("| `"), promises.last_mut()) {
             promise.tests.push(row.split('`').next().unwrap().into());
         }
@@ -87,4 +83,24 @@ fn the_files_that_the_architecture_names_exist() {
     let is_missing = |word: &&str| !root().join(path(word)).exists();
     let findings: Vec<_> = named.into_iter().filter(is_missing).map(str::to_owned).collect();
     check("ARCHITECTURE.md names what is not there", &findings);
+}
+
+#[test]
+fn the_readme_lists_every_example_in_its_own_words() {
+    let readme = read("README.md");
+    let examples: Vec<_> =
+        sources().into_iter().filter(|source| source.path.starts_with("examples/")).collect();
+    assert!(examples.len() > 10, "the examples were found");
+    let rows = examples.iter().map(|example| row(&example.path, &example.text));
+    let missing: Vec<String> = rows.filter(|row| !readme.contains(row.as_str())).collect();
+    check("README.md lacks a row of its table of examples", &missing);
+}
+
+/// The row of an example: its name, and the first paragraph of what it says of itself.
+fn row(path: &str, text: &str) -> String {
+    let name = path.trim_start_matches("examples/").trim_end_matches(".rs");
+    let said = text.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim);
+    let paragraph: Vec<&str> = said.take_while(|line| !line.is_empty()).collect();
+    let plain = paragraph.join(" ").replace("[`", "`").replace("`]", "`");
+    format!("| `{name}` | {plain} |")
 }

@@ -46,9 +46,7 @@ fn public_name(line: &str) -> Option<&str> {
     let declares = ["fn", "struct", "enum", "trait", "type", "static", "mod", "union"].contains(&word);
     let name = if declares { words.next()? } else { word };
     let is_item = declares || last == "const" || name.ends_with(':');
-    let end = name
-        .find(|letter: char| !letter.is_alphanumeric() && letter != '_')
-        .unwrap_or(name.len());
+    let end = name.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(name.len());
     Some(&name[..end]).filter(|name| is_item && !name.is_empty())
 }
 
@@ -98,10 +96,6 @@ fn names_are_read_and_taken_apart() {
         ("Utility", vec![]),
         ("SessionId", vec![]),
     ] {
-        assert_eq!(
-            replaced(name).map(|(word, _)| *word).collect::<Vec<_>>(),
-            words,
-            "{name}"
-        );
+        assert_eq!(replaced(name).map(|(word, _)| *word).collect::<Vec<_>>(), words, "{name}");
     }
 }
