@@ -6,6 +6,7 @@
 
 mod block_on;
 pub mod recorded;
+pub mod refusing;
 pub mod scripted;
 pub mod store;
 pub mod watched;

@@ -102,6 +102,13 @@ impl Reply {
         self
     }
 
+    /// The same reply, which begins only when the gate is cancelled open.
+    #[must_use]
+    pub fn after_wait(mut self, gate: &CancelToken) -> Self {
+        self.pieces.insert(0, Piece::Wait(gate.clone()));
+        self
+    }
+
     /// The same reply, which goes on only when the gate is cancelled open.
     #[must_use]
     pub fn then_wait(mut self, gate: &CancelToken) -> Self {

@@ -15,6 +15,8 @@ use everturn_core::{
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::refusing::Refusals;
+
 /// When a commit is told of.
 ///
 /// ```
@@ -41,12 +43,20 @@ pub struct Watched {
     store: Store,
     tell: Box<dyn Fn(Moment, u64) + Send + Sync>,
     count: AtomicU64,
+    refusals: Refusals,
 }
 
 impl Watched {
     /// Tells of each commit: the moment, and its number from 1.
     pub fn new(store: Store, tell: impl Fn(Moment, u64) + Send + Sync + 'static) -> Self {
-        Self { store, tell: Box::new(tell), count: AtomicU64::new(0) }
+        Self { store, tell: Box::new(tell), count: AtomicU64::new(0), refusals: Refusals::default() }
+    }
+
+    /// The same store, which refuses the commits that `refusals` says.
+    #[must_use]
+    pub fn refusing(mut self, refusals: &Refusals) -> Self {
+        self.refusals = refusals.clone();
+        self
     }
 
     async fn told<T>(&self, commit: impl Future<Output = T>) -> T {
@@ -64,6 +74,7 @@ impl Storage for Watched {
     }
 
     async fn commit(&self, batch: Batch) -> Result<Committed> {
+        self.refusals.check()?;
         self.told(self.store.commit(batch)).await
     }
 

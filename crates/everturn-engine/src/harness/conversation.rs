@@ -135,8 +135,8 @@ impl ConversationHandle {
     ///
     /// Errors: `Closed` or `Fenced` when the session is given up meanwhile.
     pub async fn idle(&self) -> Result<()> {
-        let is_idle = async || Ok(self.live.session().0.state().live.is_idle(self.id).then_some(()));
-        self.live.when(is_idle).await
+        let is_idle = || self.live.session().0.state().live.is_idle(self.id).then_some(());
+        self.live.when(|| std::future::ready(Ok(is_idle()))).await
     }
 }
 

@@ -151,7 +151,10 @@ impl LiveSession {
     /// Waits until something that was looked for in committed state is there.
     ///
     /// Errors: what the look gives; `Closed` or `Fenced` when the session is given up first.
-    pub(crate) async fn when<T>(&self, look: impl AsyncFn() -> Result<Option<T>>) -> Result<T> {
+    pub(crate) async fn when<T, F>(&self, look: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<Option<T>>>,
+    {
         let mut head = self.session().0.head.subscribe();
         loop {
             head.borrow_and_update();

@@ -100,7 +100,7 @@ impl Submission {
     /// opened next.
     pub async fn answer(&self) -> Result<Answer> {
         Scheduler::start(&self.live);
-        let settled = async || {
+        let settled = || async {
             let record = self.live.submission_record(self.id).await?;
             Ok(match &record.state {
                 SubmissionState::Settled { end, place } => Some((end.clone(), *place)),

@@ -79,7 +79,7 @@ async fn what_does_not_fit_is_refused_before_storage_is_asked() {
     let mut tx = session.begin().await.unwrap();
     let long = Entry::new("note").message(Message::user("x".repeat(2 << 20)));
     assert_eq!(*tx.append(ROOT, long).unwrap_err().kind(), ErrorKind::TooLarge);
-    assert_eq!(*tx.append(ROOT, Entry::new("")).unwrap_err().kind(), ErrorKind::TooLarge);
+    assert_eq!(*tx.append(ROOT, Entry::new("")).unwrap_err().kind(), ErrorKind::Invalid);
     assert!(tx.fork(ROOT, EntryId(999), Ownership::Ownerless).await.is_err());
 }
 
@@ -135,4 +135,25 @@ async fn a_dropped_commit_goes_on() {
     drop(commit);
     drop(session.begin().await.unwrap());
     assert_eq!(session.entries(ROOT, None, 10).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn futures_can_be_spawned() {
+    fn spawnable<T: Send + 'static>(_: T) {}
+    let (session, _) = crate::support::scripted([]).await;
+    let current = session.root();
+    spawnable(async move {
+        let asked = current.submit(everturn_engine::Input::text("a")).await?;
+        let mut events = asked.events();
+        let _ = events.next().await;
+        asked.answer().await?;
+        asked.cancel().await?;
+        current.idle().await?;
+        current.abort().await?;
+        let live = current.session().clone();
+        live.branch_from(everturn_core::id::TaskId(1)).await?;
+        live.history().await?;
+        live.begin().await?.commit().await?;
+        live.close().await
+    });
 }

@@ -6,4 +6,5 @@ mod calls;
 mod documents;
 mod kernel;
 mod support;
+mod trouble;
 mod turns;

@@ -88,6 +88,7 @@ fn one_of_each(scene: &mut Scene) -> Vec<Write> {
         step: 1,
         attempt: 1,
         model: "chat/qwen".into(),
+        end: everturn_core::usage::RequestEnd::Complete,
         usage: None,
         time: everturn_core::clock::Timestamp(7),
     };

@@ -101,6 +101,7 @@ async fn run_turn(scene: &mut Scene, turn: u64) {
             step: 1,
             attempt: 1,
             model: "chat/qwen3-coder".into(),
+            end: everturn_core::usage::RequestEnd::Complete,
             usage: Some(usage()),
             time: Timestamp(1_790_000_000_000),
         }),

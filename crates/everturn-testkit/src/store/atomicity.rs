@@ -135,6 +135,7 @@ pub async fn the_title_and_the_usage_are_part_of_the_batch(store: &Store) {
         step: 1,
         attempt: 1,
         model: "chat/qwen".into(),
+        end: everturn_core::usage::RequestEnd::Complete,
         usage: Some(Usage { input: Some(3), ..Usage::default() }),
         time: Timestamp(7),
     };

@@ -95,6 +95,7 @@ pub async fn the_ledger_keeps_its_order(store: &Store) {
         step,
         attempt: 1,
         model: "chat/qwen".into(),
+        end: everturn_core::usage::RequestEnd::Complete,
         usage: None,
         time: Timestamp(7),
     };
