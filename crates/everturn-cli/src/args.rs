@@ -13,7 +13,7 @@ use everturn::{id::SessionId, model::ModelRef};
     about,
     after_help = "Examples:\n  everturn                                   chat in this directory\n  \
                   everturn run \"which files are here?\"       one question, the answer on standard output\n  \
-                  everturn run --continue \"and the largest?\" go on with the newest session\n  \
+                  everturn run --continue \"and the largest?\" go on with the session that was used last\n  \
                   everturn sessions                          what is stored here\n  \
                   everturn demo                              see it killed and going on\n\n\
                   Exit codes: 0 answered, 1 the turn failed, 2 wrong arguments or configuration, 3 not found,\n\

@@ -1,4 +1,4 @@
-//! Configuration: the user's file, the project's file, the environment and the arguments, in rising order.
+//! Configuration: the project's file, the user's file, the environment and the arguments, in rising order.
 
 use std::{
     env, fs, io,
@@ -69,7 +69,7 @@ impl Config {
             Some(name) => {
                 Some(name.parse().map_err(|error| Failure::usage(format!("EVERTURN_MODEL: {error}")))?)
             }
-            None => project.model.or(user.model),
+            None => user.model.or(project.model),
         };
         let store = place.store.clone().or_else(|| variable("EVERTURN_STORE")).or(user.store);
         let base_url = variable("EVERTURN_CHAT_BASE_URL").or(user.base_url).unwrap_or_else(|| OPENAI.into());
@@ -83,7 +83,7 @@ impl Config {
             store: store.unwrap_or_else(|| format!("sqlite:{}", root.join(".everturn/store.db").display())),
             root,
             model: place.model.clone().or(model),
-            thinking: project.thinking.or(user.thinking).unwrap_or_default(),
+            thinking: user.thinking.or(project.thinking).unwrap_or_default(),
             chat: Chat { base_url, key, endpoint_key },
         })
     }

@@ -52,10 +52,10 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let exit = match error.kind() {
             ErrorKind::NotFound => Exit::NotFound,
-            ErrorKind::Owned { .. } => Exit::Owned,
+            ErrorKind::Owned { .. } | ErrorKind::Fenced => Exit::Owned,
             ErrorKind::Corrupt { .. } | ErrorKind::Newer { .. } => Exit::Store,
             ErrorKind::Unavailable { .. } => Exit::Unavailable,
-            ErrorKind::Closed { .. } | ErrorKind::Fenced => Exit::Stopped,
+            ErrorKind::Closed { .. } => Exit::Stopped,
             _ => Exit::Failed,
         };
         Self { exit, message: error.to_string() }

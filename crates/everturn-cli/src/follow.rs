@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::{
     exit::{Exit, Failure},
     screen::Screen,
+    signal::{Signal, Signals},
 };
 
 /// In what form events are shown.
@@ -31,25 +32,17 @@ impl Form {
     }
 }
 
-/// What interrupts.
-enum Signal {
-    /// Ctrl-C: end the turn.
-    Interrupt,
-    /// The system wants the process to end: leave the turn for later.
-    Terminate,
-}
-
 /// Shows what happens to a submission until it ends, and tells how.
 pub(crate) async fn follow(
     session: &LiveSession,
     asked: &Submission,
+    signals: &mut Signals,
     form: &mut Form,
 ) -> Result<Exit, Failure> {
     if let Form::Json = form {
         line(&json!({"type": "session", "session": session.id(), "submission": asked.id()}));
     }
     let mut events = asked.events();
-    let mut signals = Signals::listen()?;
     loop {
         tokio::select! {
             event = events.next() => match event {
@@ -107,30 +100,4 @@ pub(crate) fn line(value: &impl serde::Serialize) {
     let mut out = io::stdout().lock();
     // A reader that has gone (a closed pipe) is no reason to stop the work: it is committed all the same.
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
-}
-
-/// What the system and the keyboard send.
-struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-    hangup: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn listen() -> Result<Self, Failure> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    async fn next(&mut self) -> Signal {
-        tokio::select! {
-            _ = self.interrupt.recv() => Signal::Interrupt,
-            _ = self.terminate.recv() => Signal::Terminate,
-            _ = self.hangup.recv() => Signal::Terminate,
-        }
-    }
 }

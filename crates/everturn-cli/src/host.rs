@@ -9,7 +9,7 @@ use everturn::{
     id::SessionId,
     model::ModelRef,
     models::{Chat, ChatConfig, Demo},
-    storage::SessionQuery,
+    storage::{SessionQuery, SessionRow},
     store::{self, Options},
     tools::{Directory, coding},
 };
@@ -23,8 +23,8 @@ use crate::{
 
 /// How fast the demo model speaks: a wait between words.
 const PACE: Duration = Duration::from_millis(12);
-/// How many of the newest sessions are looked through for the one that was used last.
-const RECENT: usize = 200;
+/// How many sessions are asked for at a time.
+const PAGE: usize = 500;
 
 /// A harness over what is configured.
 pub(crate) struct Host {
@@ -86,8 +86,14 @@ impl Host {
     }
 
     async fn last_used(&self) -> Result<SessionId, Failure> {
-        let rows = self.harness.sessions(SessionQuery { limit: RECENT, ..SessionQuery::default() }).await?;
-        let last = rows.iter().max_by_key(|row| row.used);
+        let (mut last, mut query) =
+            (None::<SessionRow>, SessionQuery { limit: PAGE, ..SessionQuery::default() });
+        loop {
+            let page = self.harness.sessions(query.clone()).await?;
+            let Some(oldest) = page.last() else { break };
+            query.after = Some(oldest.id);
+            last = last.into_iter().chain(page).max_by_key(|row| row.used);
+        }
         last.map(|row| row.id).ok_or_else(|| {
             Error::not_found("continue the last session: the store has none yet; ask without --continue")
                 .into()

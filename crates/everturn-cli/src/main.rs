@@ -9,6 +9,7 @@ mod exit;
 mod follow;
 mod host;
 mod screen;
+mod signal;
 
 use std::process::ExitCode;
 
@@ -39,7 +40,8 @@ fn main() -> ExitCode {
 /// What the parts have to say goes to standard error where EVERTURN_LOG asks for it.
 fn log() {
     use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_env("EVERTURN_LOG").unwrap_or_else(|_| EnvFilter::new("error"));
+    let asked = config::variable("EVERTURN_LOG").and_then(|asked| EnvFilter::try_new(asked).ok());
+    let filter = asked.unwrap_or_else(|| EnvFilter::new("off"));
     let subscriber =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     subscriber.without_time().init();

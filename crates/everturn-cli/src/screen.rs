@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use everturn::{EventKind, TurnEnd, clock::Timestamp, json::RawJson, message::Outcome, usage::Total};
+use everturn::{EventKind, clock::Timestamp, json::RawJson, message::Outcome, usage::Total};
 
 use crate::{
     clean::{self, Cleaner},
@@ -37,13 +37,13 @@ impl Screen {
             EventKind::CallEnded { outcome, text, .. } if *outcome != Outcome::Ok => {
                 self.note(&failed(outcome, text));
             }
-            EventKind::TurnEnded(record) => {
-                self.end_line();
-                if let TurnEnd::Failed { kind, message } = &record.outcome {
-                    self.note(&format!("the turn failed: {kind}: {message}"));
-                }
-            }
-            _ => {}
+            EventKind::TurnEnded(_) => self.end_line(),
+            // What it cost and where it stands is asked for; a call that went well speaks through the answer.
+            EventKind::TurnStarted { .. }
+            | EventKind::RequestStarted { .. }
+            | EventKind::Thinking { .. }
+            | EventKind::CallEnded { .. }
+            | EventKind::Usage { .. } => {}
         }
     }
 

@@ -7,6 +7,7 @@ use crate::{
     exit::{Exit, Failure},
     follow::{Form, follow},
     host::{Host, Missing},
+    signal::Signals,
 };
 
 pub(crate) async fn run(place: &Place, id: SessionId, json: bool) -> Result<Exit, Failure> {
@@ -16,11 +17,17 @@ pub(crate) async fn run(place: &Place, id: SessionId, json: bool) -> Result<Exit
     if open.is_empty() {
         eprintln!("everturn: nothing in session {id} was cut off; `everturn run --session {id}` asks on");
     }
-    let mut form = Form::of(json);
-    let mut exit = Exit::Answered;
+    let (mut form, mut signals) = (Form::of(json), Signals::listen()?);
+    let mut ended = Ok(Exit::Answered);
     for asked in open {
-        exit = follow(&session, &asked, &mut form).await?;
+        // The first failure is told at the end; what follows is waited for all the same, unless the session is gone.
+        let one = follow(&session, &asked, &mut signals, &mut form).await;
+        let is_gone = matches!(&one, Err(failure) if failure.exit == Exit::Stopped);
+        ended = ended.and(one);
+        if is_gone {
+            break;
+        }
     }
     session.close().await?;
-    Ok(exit)
+    ended
 }

@@ -9,6 +9,7 @@ use crate::{
     exit::{Exit, Failure},
     follow::{Form, follow},
     host::{Host, Missing},
+    signal::Signals,
 };
 
 /// How much of standard input is put behind the prompt, in bytes.
@@ -29,7 +30,7 @@ pub(crate) async fn run(place: &Place, which: &Which, prompt: String, json: bool
         );
     }
     let asked = session.current().await?.submit(Input::text(prompt)).await?;
-    let ended = follow(&session, &asked, &mut Form::of(json)).await;
+    let ended = follow(&session, &asked, &mut Signals::listen()?, &mut Form::of(json)).await;
     session.close().await?;
     ended
 }
