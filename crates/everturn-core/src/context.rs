@@ -50,6 +50,8 @@ pub struct Context {
     active: Vec<Active>,
     assembly: Assembly,
     checked: Checked,
+    /// The newest entry without which the messages would be others.
+    decisive: Option<EntryId>,
 }
 
 /// An active entry, and what it contributes.
@@ -76,7 +78,9 @@ impl Context {
         let range = entries.iter().filter(|entry| begin.is_none_or(|begin| entry.id >= begin));
         let edits = newest_edits(range.clone());
 
-        let mut context = Self { head: newest.map(|entry| entry.id), ..Self::default() };
+        let editing = range.clone().filter(|entry| !entry.edits.is_empty()).map(|entry| entry.id);
+        let head = newest.map(|entry| entry.id);
+        let mut context = Self { head, decisive: editing.max().max(head), ..Self::default() };
         let active = newest.into_iter().chain(range.filter(|entry| entry.head.is_none()));
         for entry in active {
             let messages = match edits.get(&entry.id) {
@@ -100,7 +104,9 @@ impl Context {
 
     fn contribute(&mut self, entry: &EntryRecord, messages: Vec<Arc<Message>>) {
         for message in &messages {
-            self.assembly.push(message, entry.time);
+            if self.assembly.push(message, entry.time) {
+                self.decisive = self.decisive.max(Some(entry.id));
+            }
         }
         self.active.push(Active { entry: entry.id, messages });
     }
@@ -118,6 +124,11 @@ impl Context {
     /// The newest active entry that was derived or pushed.
     pub fn newest(&self) -> Option<EntryId> {
         self.active.last().map(|active| active.entry).max(self.head)
+    }
+
+    /// Whether these are the messages of a cutoff: nothing that came behind it changes them.
+    pub fn stands_at(&self, cutoff: EntryId) -> bool {
+        self.newest() >= Some(cutoff) && self.decisive <= Some(cutoff)
     }
 
     /// The request messages, cheap to share.

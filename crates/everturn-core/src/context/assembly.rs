@@ -42,9 +42,10 @@ impl Assembly {
         if self.user_seen { self.begin } else { 0 }
     }
 
-    pub(super) fn push(&mut self, message: &Arc<Message>, time: Timestamp) {
+    /// Takes the next contribution, and says whether it has a place in the request.
+    pub(super) fn push(&mut self, message: &Arc<Message>, time: Timestamp) -> bool {
         match &**message {
-            Message::Assistant(assistant) if assistant.end != End::Complete => {}
+            Message::Assistant(assistant) if assistant.end != End::Complete => return false,
             Message::Assistant(_) => self.begin_group(message, time),
             Message::Result(_) => {
                 self.group.results.push(message.clone());
@@ -61,6 +62,7 @@ impl Assembly {
             }
             Message::System(_) => self.push_other(message),
         }
+        true
     }
 
     /// Rule 9: behind an assistant message or a result, and before any user message.

@@ -60,26 +60,32 @@ impl Session {
         Ok(Context::derive(&store.entries(EntryQuery { after, ..all }).await?))
     }
 
-    /// The request messages at a cutoff, proven to be legal. At the tail they come from memory.
+    /// The request messages at a cutoff, proven to be legal. They come from memory unless something that came behind
+    /// the cutoff changes what the conversation says.
     pub(crate) async fn request_messages(
         &self,
         conversation: ConversationId,
         cutoff: EntryId,
     ) -> Result<Arc<Vec<Arc<Message>>>> {
         if let Some(context) = self.0.state().contexts.get_mut(&conversation)
-            && context.newest() == Some(cutoff)
+            && context.stands_at(cutoff)
         {
             context.check()?;
             return Ok(context.messages().clone());
         }
-        let mut context = self.context(conversation, Some(cutoff)).await?;
+        let mut context = self.context(conversation, None).await?;
+        if !context.stands_at(cutoff) {
+            let mut earlier = self.context(conversation, Some(cutoff)).await?;
+            earlier.check()?;
+            return Ok(earlier.messages().clone());
+        }
         context.check()?;
         let messages = context.messages().clone();
         // What is kept must stand at the tail, and only the holder of the line knows that nothing came behind it.
         let line = self.0.line.lock().await;
         let newest = self.entries(conversation, None, 1).await?;
-        if newest.first().map(|entry| entry.id) == Some(cutoff) {
-            self.0.state().contexts.insert(conversation, context);
+        if newest.first().map(|entry| entry.id) == context.newest() {
+            self.0.state().keep_context(conversation, context);
         }
         drop(line);
         Ok(messages)

@@ -19,6 +19,9 @@ use everturn_core::{
 
 use super::document::Committed;
 
+/// How many contexts are kept of conversations in which nothing runs.
+const CONTEXTS_MAX: usize = 8;
+
 /// The committed state of an open session: all that is live, and caches of what was read.
 pub(crate) struct State {
     /// Why this handle can write no more.
@@ -179,6 +182,15 @@ impl State {
             }
         }
         self.documents.extend(adopted.documents);
+    }
+
+    /// Keeps a context; where many are kept, those of conversations that rest are let go.
+    pub(super) fn keep_context(&mut self, conversation: ConversationId, context: Context) {
+        if self.contexts.len() >= CONTEXTS_MAX {
+            let live = &self.live;
+            self.contexts.retain(|kept, _| !live.is_idle(*kept));
+        }
+        self.contexts.insert(conversation, context);
     }
 
     /// Keeps the cached context of the entry's conversation at its tail, or lets it go.

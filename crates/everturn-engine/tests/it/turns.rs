@@ -212,3 +212,27 @@ async fn an_answer_that_no_entry_can_hold_fails_the_turn() {
     let next = session.root().submit(Input::text("b")).await.unwrap().answer().await.unwrap();
     assert_eq!(next.text, "short");
 }
+
+// A note that an application appended during a turn made every request of the turn read the whole transcript again.
+// Guards: what a model never sees costs a turn nothing, and changes no request.
+#[tokio::test]
+async fn a_note_during_a_turn_changes_no_request() {
+    let gate = CancelToken::new();
+    let tool = Counting { gate: Some(gate.clone()), ..Counting::new(Replay::Safe) };
+    let model = Scripted::new([Reply::calls([("count", "{}")]), Reply::text("done"), Reply::text("more")]);
+    let harness = harness(&store(), &model, Extension::new("test").tool(tool)).await;
+    let session = harness.create(spec()).await.unwrap();
+    let asked = session.root().submit(Input::text("a")).await.unwrap();
+    let mut tx = session.begin().await.unwrap();
+    tx.append(session.root().id(), everturn_core::entry::Entry::new("app.note").data("seen by people only"))
+        .unwrap();
+    tx.commit().await.unwrap();
+    gate.cancel();
+    assert_eq!(asked.answer().await.unwrap().text, "done");
+    session.root().submit(Input::text("b")).await.unwrap().answer().await.unwrap();
+    let requests = model.requests();
+    let (first, second, third) = (&requests[0].messages, &requests[1].messages, &requests[2].messages);
+    assert_eq!(first[..], second[..first.len()], "each request begins with the one before");
+    assert_eq!(second[..], third[..second.len()]);
+    assert_eq!(third.len(), 5);
+}
