@@ -57,7 +57,7 @@ enum Owner {
 }
 
 impl Config {
-    /// Reads what is configured. The environment is read here and nowhere else.
+    /// Reads what is configured. Variables are read in this file and nowhere else.
     pub(crate) fn load(place: &Place) -> Result<Self, Failure> {
         let root = root(place.root.as_deref())?;
         let user = match user_file() {

@@ -1,0 +1,180 @@
+//! What can be asked of a store.
+
+use crate::{
+    conversation::Lineage,
+    document::ScopeKey,
+    id::{ConversationId, EntryId, Seq, SessionId, SubmissionId, TaskId},
+};
+
+/// Which documents.
+///
+/// ```
+/// # use everturn_core::{document::ScopeKey, storage::DocumentQuery};
+/// let query = DocumentQuery {
+///     session: "0198c0de-0000-7000-8000-000000000000".parse().unwrap(),
+///     scope: ScopeKey::Session, kind: None, at: None,
+/// };
+/// assert!(query.at.is_none(), "now");
+/// ```
+#[derive(Clone, Debug)]
+pub struct DocumentQuery {
+    /// The session.
+    pub session: SessionId,
+    /// What they belong to.
+    pub scope: ScopeKey,
+    /// Only of this kind.
+    pub kind: Option<String>,
+    /// As of this commit; now where absent. Revisions that are no longer kept give no document.
+    pub at: Option<Seq>,
+}
+
+/// Which entries, in which order.
+///
+/// ```
+/// # use everturn_core::{conversation::Lineage, id::ConversationId, storage::{EntryQuery, Order}};
+/// let newest = EntryQuery {
+///     limit: 50,
+///     ..EntryQuery::of("0198c0de-0000-7000-8000-000000000000".parse().unwrap(), Lineage::new(ConversationId::ROOT))
+/// };
+/// assert_eq!(newest.order, Order::NewestFirst);
+/// ```
+#[derive(Clone, Debug)]
+pub struct EntryQuery {
+    /// The session.
+    pub session: SessionId,
+    /// What is visible.
+    pub lineage: Lineage,
+    /// Only these.
+    pub only: Only,
+    /// Only entries with greater ids.
+    pub after: Option<EntryId>,
+    /// Only entries with smaller ids.
+    pub before: Option<EntryId>,
+    /// In which order.
+    pub order: Order,
+    /// How many at most.
+    pub limit: usize,
+}
+
+impl EntryQuery {
+    /// All entries along a lineage, newest first.
+    pub fn of(session: SessionId, lineage: Lineage) -> Self {
+        Self {
+            session,
+            lineage,
+            only: Only::All,
+            after: None,
+            before: None,
+            order: Order::NewestFirst,
+            limit: usize::MAX,
+        }
+    }
+}
+
+/// Which entries of those that are visible.
+///
+/// ```
+/// use everturn_core::storage::Only;
+/// assert_ne!(Only::Turns, Only::Heads);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Only {
+    /// All.
+    All,
+    /// Those with a head.
+    Heads,
+    /// Those of the kind [`et.turn`](crate::entry::kind::TURN).
+    Turns,
+}
+
+/// In which order entries come.
+///
+/// ```
+/// use everturn_core::storage::Order;
+/// assert_ne!(Order::NewestFirst, Order::OldestFirst);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Greatest ids first.
+    NewestFirst,
+    /// Smallest ids first.
+    OldestFirst,
+}
+
+/// Which tasks.
+///
+/// ```
+/// # use everturn_core::storage::TaskQuery;
+/// let live = TaskQuery {
+///     session: "0198c0de-0000-7000-8000-000000000000".parse().unwrap(),
+///     live: true, ids: None, owner: None,
+/// };
+/// assert!(live.live);
+/// ```
+#[derive(Clone, Debug)]
+pub struct TaskQuery {
+    /// The session.
+    pub session: SessionId,
+    /// Only those that have not ended.
+    pub live: bool,
+    /// Only these.
+    pub ids: Option<Vec<TaskId>>,
+    /// Only those that this task owns.
+    pub owner: Option<TaskId>,
+}
+
+/// Which submissions.
+///
+/// ```
+/// # use everturn_core::{id::ConversationId, storage::{SubmissionFilter, SubmissionQuery}};
+/// let query = SubmissionQuery {
+///     session: "0198c0de-0000-7000-8000-000000000000".parse().unwrap(),
+///     only: SubmissionFilter::Request(ConversationId::ROOT, "r-1".into()),
+/// };
+/// assert!(matches!(query.only, SubmissionFilter::Request(..)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct SubmissionQuery {
+    /// The session.
+    pub session: SessionId,
+    /// Only these.
+    pub only: SubmissionFilter,
+}
+
+/// Which submissions of a session.
+///
+/// ```
+/// use everturn_core::{id::SubmissionId, storage::SubmissionFilter};
+/// assert_ne!(SubmissionFilter::Live, SubmissionFilter::Id(SubmissionId(4)));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubmissionFilter {
+    /// Those that have not ended.
+    Live,
+    /// This one.
+    Id(SubmissionId),
+    /// The one with this request id in this conversation.
+    Request(ConversationId, String),
+}
+
+/// Which sessions: a page of the list, newest first.
+///
+/// ```
+/// use everturn_core::storage::SessionQuery;
+/// assert_eq!(SessionQuery::default().limit, 50);
+/// ```
+#[derive(Clone, Debug)]
+pub struct SessionQuery {
+    /// Only the session that this request id created.
+    pub request: Option<String>,
+    /// Only sessions behind this one in the list.
+    pub after: Option<SessionId>,
+    /// How many at most.
+    pub limit: usize,
+}
+
+impl Default for SessionQuery {
+    fn default() -> Self {
+        Self { request: None, after: None, limit: 50 }
+    }
+}
