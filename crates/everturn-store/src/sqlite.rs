@@ -147,7 +147,8 @@ impl Storage for Sqlite {
             durability: batch.durability,
             proof: Some(Proof::of(&batch)),
         };
-        self.writer.write(ticket, move |db| commit::commit(db, &batch)).await
+        let bodies = body::of(&batch)?;
+        self.writer.write(ticket, move |db| commit::commit(db, &batch, &bodies)).await
     }
 
     async fn session(&self, id: SessionId) -> Result<Option<SessionRow>> {

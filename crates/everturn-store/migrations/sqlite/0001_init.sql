@@ -61,21 +61,19 @@ CREATE INDEX entry_head ON entry (sid, conversation, id) WHERE head IS NOT NULL;
 CREATE INDEX entry_turn ON entry (sid, conversation, id) WHERE kind = 'et.turn';
 
 CREATE TABLE task (
-    rid   INTEGER PRIMARY KEY,
     sid   INTEGER NOT NULL REFERENCES session,
     id    INTEGER NOT NULL,
     seq   INTEGER NOT NULL,
     owner INTEGER,
     live  INTEGER NOT NULL,
     crc   INTEGER NOT NULL,
-    body  TEXT NOT NULL
-) STRICT;
-CREATE UNIQUE INDEX task_id ON task (sid, id);
+    body  TEXT NOT NULL,
+    PRIMARY KEY (sid, id)
+) STRICT, WITHOUT ROWID;
 CREATE INDEX task_live ON task (sid, id) WHERE live = 1;
 CREATE INDEX task_owner ON task (sid, owner, id) WHERE owner IS NOT NULL;
 
 CREATE TABLE submission (
-    rid          INTEGER PRIMARY KEY,
     sid          INTEGER NOT NULL REFERENCES session,
     id           INTEGER NOT NULL,
     seq          INTEGER NOT NULL,
@@ -83,9 +81,9 @@ CREATE TABLE submission (
     request      TEXT,
     live         INTEGER NOT NULL,
     crc          INTEGER NOT NULL,
-    body         TEXT NOT NULL
-) STRICT;
-CREATE UNIQUE INDEX submission_id ON submission (sid, id);
+    body         TEXT NOT NULL,
+    PRIMARY KEY (sid, id)
+) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX submission_request ON submission (sid, conversation, request) WHERE request IS NOT NULL;
 CREATE INDEX submission_live ON submission (sid, id) WHERE live = 1;
 

@@ -1,10 +1,42 @@
 //! Bodies: JSON text beside its checksum.
 
-use everturn_core::error::{Error, Result};
+use everturn_core::{
+    error::{Error, Result},
+    storage::{Batch, Write},
+};
 use rusqlite::{Row, types::ValueRef};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::fault::Outcome;
+
+/// A body that is ready to be stored.
+pub(super) struct Body {
+    pub(super) text: String,
+    pub(super) crc: u32,
+}
+
+impl Body {
+    fn new(text: String) -> Self {
+        Self { crc: crc(&text), text }
+    }
+}
+
+/// The bodies of a batch's writes, in their order. Made where the batch comes from: the writer is one thread for all
+/// sessions, and what it need not do itself it does not do.
+pub(super) fn of(batch: &Batch) -> Result<Vec<Body>> {
+    let body = |write: &Write| {
+        Ok(Body::new(match write {
+            Write::Conversation(conversation) => self::write(conversation, "a conversation")?,
+            Write::Entry(record) => record.entry.to_body()?,
+            Write::Task(task) => self::write(task, "a task")?,
+            Write::Submission(submission) => self::write(submission, "a submission")?,
+            Write::Document(write) => self::write(&write.record, "a document")?,
+            Write::Usage(row) => self::write(row, "a row of the ledger")?,
+            Write::Title(title) => title.clone(),
+        }))
+    };
+    batch.writes.iter().map(body).collect()
+}
 
 /// The checksum that is stored beside a body.
 pub(super) fn crc(body: &str) -> u32 {

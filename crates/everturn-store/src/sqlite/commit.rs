@@ -7,7 +7,9 @@ use everturn_core::{
 };
 use rusqlite::{Connection, params};
 
-use super::{conversations, documents, entries, fault::Outcome, session, submissions, tasks, usage};
+use super::{
+    body::Body, conversations, documents, entries, fault::Outcome, session, submissions, tasks, usage,
+};
 
 const ADVANCE: &str = "UPDATE session SET head = ?1, used = ?2, minted = ?3, due = ?4
     WHERE sid = ?5 AND owner = ?6 AND epoch = ?7 AND head = ?1 - 1";
@@ -29,8 +31,8 @@ impl Target<'_> {
     }
 }
 
-/// Stores a batch. Errors: as [`Storage::commit`](everturn_core::storage::Storage::commit) says.
-pub(super) fn commit(db: &Connection, batch: &Batch) -> Outcome<Committed> {
+/// Stores a batch with the bodies of its writes. Errors: as [`Storage::commit`](everturn_core::storage::Storage::commit) says.
+pub(super) fn commit(db: &Connection, batch: &Batch, bodies: &[Body]) -> Outcome<Committed> {
     // Looked up first: RETURNING would have SQLite open and close a temporary table for each commit.
     let sid = session::known(db, batch.session)?;
     let advanced = db.prepare_cached(ADVANCE)?.execute(params![
@@ -46,18 +48,18 @@ pub(super) fn commit(db: &Connection, batch: &Batch) -> Outcome<Committed> {
         return Ok(refuse(db, batch)??);
     }
     let target = Target { batch, sid };
-    batch.writes.iter().try_for_each(|write| store(db, target, write))?;
+    batch.writes.iter().zip(bodies).try_for_each(|(write, body)| store(db, target, write, body))?;
     Ok(Committed::Stored)
 }
 
-fn store(db: &Connection, target: Target<'_>, write: &Write) -> Outcome<()> {
+fn store(db: &Connection, target: Target<'_>, write: &Write, body: &Body) -> Outcome<()> {
     match write {
-        Write::Conversation(conversation) => conversations::add(db, target, conversation),
-        Write::Entry(entry) => entries::add(db, target, entry),
-        Write::Task(task) => tasks::put(db, target, task),
-        Write::Submission(submission) => submissions::put(db, target, submission),
-        Write::Document(write) => documents::revise(db, target, write),
-        Write::Usage(row) => usage::add(db, target, row),
+        Write::Conversation(conversation) => conversations::add(db, target, conversation, body),
+        Write::Entry(entry) => entries::add(db, target, entry, body),
+        Write::Task(task) => tasks::put(db, target, task, body),
+        Write::Submission(submission) => submissions::put(db, target, submission, body),
+        Write::Document(write) => documents::revise(db, target, write, body),
+        Write::Usage(_) => usage::add(db, target, body),
         Write::Title(title) => session::set_title(db, target, title),
     }
 }

@@ -3,12 +3,20 @@
 use everturn_core::{conversation::Conversation, id::ConversationId};
 use rusqlite::{Connection, Row, params};
 
-use super::{body, commit::Target, fault::Outcome};
+use super::{
+    body::{self, Body},
+    commit::Target,
+    fault::Outcome,
+};
 
-pub(super) fn add(db: &Connection, target: Target<'_>, conversation: &Conversation) -> Outcome<()> {
-    let text = body::write(conversation, "a conversation")?;
+pub(super) fn add(
+    db: &Connection,
+    target: Target<'_>,
+    conversation: &Conversation,
+    body: &Body,
+) -> Outcome<()> {
     let sql = "INSERT INTO conversation (sid, id, body, crc) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
-    let values = params![target.sid, conversation.id.0, text, body::crc(&text)];
+    let values = params![target.sid, conversation.id.0, body.text, body.crc];
     if db.prepare_cached(sql)?.execute(values)? == 0 {
         return Err(target.is_there(&format!("conversation {}", conversation.id)).into());
     }

@@ -9,14 +9,18 @@ use everturn_core::{
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{body, commit::Target, fault::Outcome};
+use super::{
+    body::{self, Body},
+    commit::Target,
+    fault::Outcome,
+};
 
 /// Stores a revision, and drops those that it supersedes.
-pub(super) fn revise(db: &Connection, target: Target<'_>, write: &DocumentWrite) -> Outcome<()> {
+pub(super) fn revise(db: &Connection, target: Target<'_>, write: &DocumentWrite, body: &Body) -> Outcome<()> {
     let DocumentWrite { record, revision } = write;
     let did = match find(db, target.sid, record)? {
         Some(did) => did,
-        None => add(db, target.sid, record)?,
+        None => add(db, target.sid, record, body)?,
     };
     if record.history == History::Latest && !matches!(revision, Revision::Delta { .. }) {
         db.prepare_cached("DELETE FROM revision WHERE did = ?1")?.execute([did])?;
@@ -40,11 +44,10 @@ fn find(db: &Connection, sid: i64, record: &DocumentRecord) -> Outcome<Option<i6
     Ok(db.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?)
 }
 
-fn add(db: &Connection, sid: i64, record: &DocumentRecord) -> Outcome<i64> {
+fn add(db: &Connection, sid: i64, record: &DocumentRecord, body: &Body) -> Outcome<i64> {
     let (scope, scope_id) = scope(record.scope);
-    let text = body::write(record, "a document")?;
     let sql = "INSERT INTO document (sid, scope, scope_id, id, crc, record) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    let values = params![sid, scope, scope_id, record.id.0, body::crc(&text), text];
+    let values = params![sid, scope, scope_id, record.id.0, body.crc, body.text];
     db.prepare_cached(sql)?.execute(values)?;
     Ok(db.last_insert_rowid())
 }

@@ -10,10 +10,13 @@ use everturn_core::{
 };
 use rusqlite::{Connection, Row, params};
 
-use super::{body, commit::Target, fault::Outcome};
+use super::{
+    body::{self, Body},
+    commit::Target,
+    fault::Outcome,
+};
 
-pub(super) fn add(db: &Connection, target: Target<'_>, record: &EntryRecord) -> Outcome<()> {
-    let text = record.entry.to_body()?;
+pub(super) fn add(db: &Connection, target: Target<'_>, record: &EntryRecord, body: &Body) -> Outcome<()> {
     let sql = "INSERT INTO entry (sid, conversation, id, seq, time, task, head, kind, crc, body)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING";
     let inserted = db.prepare_cached(sql)?.execute(params![
@@ -25,8 +28,8 @@ pub(super) fn add(db: &Connection, target: Target<'_>, record: &EntryRecord) -> 
         record.task.map(|task| task.0),
         record.entry.head.map(|head| head.entry(record.id).0),
         record.entry.kind,
-        body::crc(&text),
-        text,
+        body.crc,
+        body.text,
     ])?;
     if inserted == 0 {
         let what = format!("entry {} of conversation {}", record.id, record.conversation);

@@ -95,7 +95,7 @@ pub(super) fn create(db: &Connection, create: &Create) -> Outcome<Created> {
     }
     let sid = db.last_insert_rowid();
     begin_epoch(db, sid, first.epoch, first.owner, Seq(0), first.time)?;
-    commit::commit(db, first)?;
+    commit::commit(db, first, &body::of(first)?)?;
     let created = ownership(db, id)?;
     Ok(Created::New(lease(id, first.owner, create.until, &created)))
 }

@@ -3,13 +3,21 @@
 use everturn_core::{error::Error, storage::SubmissionFilter, submission::SubmissionRecord};
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
-use super::{body, commit::Target, fault::Outcome};
+use super::{
+    body::{self, Body},
+    commit::Target,
+    fault::Outcome,
+};
 
-pub(super) fn put(db: &Connection, target: Target<'_>, submission: &SubmissionRecord) -> Outcome<()> {
+pub(super) fn put(
+    db: &Connection,
+    target: Target<'_>,
+    submission: &SubmissionRecord,
+    body: &Body,
+) -> Outcome<()> {
     if let Some(request) = &submission.request {
         check_request(db, target, submission, request)?;
     }
-    let text = body::write(submission, "a submission")?;
     let sql = "INSERT INTO submission (sid, id, seq, conversation, request, live, crc, body)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
         ON CONFLICT (sid, id) DO UPDATE SET seq = excluded.seq, conversation = excluded.conversation,
@@ -21,8 +29,8 @@ pub(super) fn put(db: &Connection, target: Target<'_>, submission: &SubmissionRe
         submission.conversation.0,
         submission.request,
         submission.is_live(),
-        body::crc(&text),
-        text,
+        body.crc,
+        body.text,
     ])?;
     Ok(())
 }
@@ -52,16 +60,16 @@ fn check_request(
 pub(super) fn read(db: &Connection, sid: i64, only: &SubmissionFilter) -> Outcome<Vec<SubmissionRecord>> {
     match only {
         SubmissionFilter::Live => {
-            let sql = "SELECT rid, crc, body FROM submission INDEXED BY submission_live
+            let sql = "SELECT id, crc, body FROM submission INDEXED BY submission_live
                 WHERE sid = ?1 AND live = 1 ORDER BY id";
             select(db, sql, [sid])
         }
         SubmissionFilter::Id(id) => {
-            let sql = "SELECT rid, crc, body FROM submission WHERE sid = ?1 AND id = ?2";
+            let sql = "SELECT id, crc, body FROM submission WHERE sid = ?1 AND id = ?2";
             select(db, sql, params![sid, id.0])
         }
         SubmissionFilter::Request(conversation, request) => {
-            let sql = "SELECT rid, crc, body FROM submission INDEXED BY submission_request
+            let sql = "SELECT id, crc, body FROM submission INDEXED BY submission_request
                 WHERE sid = ?1 AND conversation = ?2 AND request = ?3";
             select(db, sql, params![sid, conversation.0, request])
         }
@@ -73,8 +81,8 @@ fn select(db: &Connection, sql: &str, values: impl Params) -> Outcome<Vec<Submis
     let mut rows = found.query(values)?;
     let mut submissions = Vec::new();
     while let Some(row) = rows.next()? {
-        let rid: i64 = row.get(0)?;
-        submissions.push(body::read(row, [1, 2], || format!("table submission, rid {rid}"))?);
+        let id: u64 = row.get(0)?;
+        submissions.push(body::read(row, [1, 2], || format!("table submission, id {id}"))?);
     }
     Ok(submissions)
 }

@@ -3,10 +3,13 @@
 use everturn_core::{id::TaskId, storage::TaskQuery, task::TaskRecord};
 use rusqlite::{Connection, Params, Row, params};
 
-use super::{body, commit::Target, fault::Outcome};
+use super::{
+    body::{self, Body},
+    commit::Target,
+    fault::Outcome,
+};
 
-pub(super) fn put(db: &Connection, target: Target<'_>, task: &TaskRecord) -> Outcome<()> {
-    let text = body::write(task, "a task")?;
+pub(super) fn put(db: &Connection, target: Target<'_>, task: &TaskRecord, body: &Body) -> Outcome<()> {
     let sql = "INSERT INTO task (sid, id, seq, owner, live, crc, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
         ON CONFLICT (sid, id) DO UPDATE SET seq = excluded.seq, owner = excluded.owner, live = excluded.live,
         crc = excluded.crc, body = excluded.body";
@@ -16,8 +19,8 @@ pub(super) fn put(db: &Connection, target: Target<'_>, task: &TaskRecord) -> Out
         target.batch.seq.0,
         task.owner.map(|owner| owner.0),
         task.is_live(),
-        body::crc(&text),
-        text,
+        body.crc,
+        body.text,
     ])?;
     Ok(())
 }
@@ -30,17 +33,17 @@ pub(super) fn read(db: &Connection, sid: i64, query: &TaskQuery) -> Outcome<Vec<
     let mut tasks = match (&query.ids, query.live, query.owner) {
         (Some(ids), ..) => by_ids(db, sid, ids)?,
         (None, true, _) => {
-            let sql = "SELECT rid, crc, body FROM task INDEXED BY task_live
+            let sql = "SELECT id, crc, body FROM task INDEXED BY task_live
                 WHERE sid = ?1 AND live = 1 ORDER BY id";
             select(db, sql, [sid])?
         }
         (None, false, Some(owner)) => {
-            let sql = "SELECT rid, crc, body FROM task INDEXED BY task_owner
+            let sql = "SELECT id, crc, body FROM task INDEXED BY task_owner
                 WHERE sid = ?1 AND owner = ?2 ORDER BY id";
             select(db, sql, params![sid, owner.0])?
         }
         (None, false, None) => {
-            select(db, "SELECT rid, crc, body FROM task WHERE sid = ?1 ORDER BY id", [sid])?
+            select(db, "SELECT id, crc, body FROM task WHERE sid = ?1 ORDER BY id", [sid])?
         }
     };
     tasks.retain(wanted);
@@ -50,7 +53,7 @@ pub(super) fn read(db: &Connection, sid: i64, query: &TaskQuery) -> Outcome<Vec<
 fn by_ids(db: &Connection, sid: i64, ids: &[TaskId]) -> Outcome<Vec<TaskRecord>> {
     let mut tasks = Vec::new();
     for id in ids {
-        let sql = "SELECT rid, crc, body FROM task WHERE sid = ?1 AND id = ?2";
+        let sql = "SELECT id, crc, body FROM task WHERE sid = ?1 AND id = ?2";
         tasks.extend(select(db, sql, params![sid, id.0])?);
     }
     Ok(tasks)
@@ -67,6 +70,6 @@ fn select(db: &Connection, sql: &str, values: impl Params) -> Outcome<Vec<TaskRe
 }
 
 fn task_at(row: &Row<'_>) -> Outcome<TaskRecord> {
-    let rid: i64 = row.get(0)?;
-    body::read(row, [1, 2], || format!("table task, rid {rid}"))
+    let id: u64 = row.get(0)?;
+    body::read(row, [1, 2], || format!("table task, id {id}"))
 }

@@ -3,12 +3,15 @@
 use everturn_core::usage::UsageRow;
 use rusqlite::{Connection, params};
 
-use super::{body, commit::Target, fault::Outcome};
+use super::{
+    body::{self, Body},
+    commit::Target,
+    fault::Outcome,
+};
 
-pub(super) fn add(db: &Connection, target: Target<'_>, row: &UsageRow) -> Outcome<()> {
-    let text = body::write(row, "a row of the ledger")?;
+pub(super) fn add(db: &Connection, target: Target<'_>, body: &Body) -> Outcome<()> {
     let sql = "INSERT INTO usage (sid, seq, crc, body) VALUES (?1, ?2, ?3, ?4)";
-    db.prepare_cached(sql)?.execute(params![target.sid, target.batch.seq.0, body::crc(&text), text])?;
+    db.prepare_cached(sql)?.execute(params![target.sid, target.batch.seq.0, body.crc, body.text])?;
     Ok(())
 }
 
