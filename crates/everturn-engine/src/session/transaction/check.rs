@@ -57,23 +57,23 @@ impl Transaction {
                     weight(entry)
                 }
                 Write::Conversation(conversation) => {
-                    self.check_owner(conversation.owner, &format!("conversation {}", conversation.id))?;
+                    self.check_owner(conversation.owner, || format!("conversation {}", conversation.id))?;
                     0
                 }
                 Write::Task(task) => {
-                    self.check_conversation(task.conversation, &format!("task {}", task.id)).await?;
+                    self.check_conversation(task.conversation, || format!("task {}", task.id)).await?;
                     if task.is_live() {
-                        self.check_owner(task.owner, &format!("task {}", task.id))?;
+                        self.check_owner(task.owner, || format!("task {}", task.id))?;
                     }
                     task.input.get().len()
                 }
                 Write::Submission(one) => {
-                    self.check_conversation(one.conversation, &format!("submission {}", one.id)).await?;
+                    self.check_conversation(one.conversation, || format!("submission {}", one.id)).await?;
                     0
                 }
                 Write::Document(write) => self.check_document(write).await?,
                 Write::Usage(row) => {
-                    self.check_conversation(row.conversation, "a row of the ledger").await?;
+                    self.check_conversation(row.conversation, || "a row of the ledger".into()).await?;
                     0
                 }
                 Write::Title(title) => title.len(),
@@ -87,12 +87,13 @@ impl Transaction {
         }
     }
 
-    async fn check_conversation(&self, id: ConversationId, what: &str) -> Result<()> {
+    async fn check_conversation(&self, id: ConversationId, what: impl Fn() -> String) -> Result<()> {
         if self.staged_conversation(id).is_none() {
             let found = self.session.conversation(id).await;
             found.map_err(|error| match error.kind() {
                 ErrorKind::NotFound => {
-                    Error::invalid(format!("commit {what}: there is no conversation {id}")).caused_by(error)
+                    Error::invalid(format!("commit {}: there is no conversation {id}", what()))
+                        .caused_by(error)
                 }
                 _ => error,
             })?;
@@ -100,10 +101,10 @@ impl Transaction {
         Ok(())
     }
 
-    fn check_owner(&self, owner: Option<TaskId>, what: &str) -> Result<()> {
+    fn check_owner(&self, owner: Option<TaskId>, what: impl Fn() -> String) -> Result<()> {
         match owner {
             Some(owner) if self.task(owner).is_none_or(|owner| !owner.is_live()) => {
-                Err(Error::invalid(format!("commit {what}: task {owner}, its owner, is not live")))
+                Err(Error::invalid(format!("commit {}: task {owner}, its owner, is not live", what())))
             }
             _ => Ok(()),
         }
@@ -111,14 +112,17 @@ impl Transaction {
 
     /// Gives the document's weight.
     async fn check_document(&self, write: &DocumentWrite) -> Result<usize> {
-        let what = format!("document {}", write.record.kind);
+        let kind = &write.record.kind;
         match write.record.scope {
             ScopeKey::Session => {}
-            ScopeKey::Conversation(id) => self.check_conversation(id, &what).await?,
-            ScopeKey::Task(id) => self.check_owner(Some(id), &what)?,
+            ScopeKey::Conversation(id) => {
+                self.check_conversation(id, || format!("document {kind}")).await?;
+            }
+            ScopeKey::Task(id) => self.check_owner(Some(id), || format!("document {kind}"))?,
         }
-        if write.record.kind.len() > NAME_MAX {
-            return Err(Error::too_large(format!("commit {what}: its kind has more than {NAME_MAX} bytes")));
+        if kind.len() > NAME_MAX {
+            let message = format!("commit document {kind}: its kind has more than {NAME_MAX} bytes");
+            return Err(Error::too_large(message));
         }
         Ok(match &write.revision {
             Revision::Base { value, .. } => value.get().len(),
@@ -132,7 +136,8 @@ impl Transaction {
             let (id, conversation, kind) = (entry.id, entry.conversation, &entry.kind);
             Error::invalid(format!("append entry {id} ({kind}) to conversation {conversation}: {what}"))
         };
-        self.check_conversation(entry.conversation, &format!("entry {} ({})", entry.id, entry.kind)).await?;
+        self.check_conversation(entry.conversation, || format!("entry {} ({})", entry.id, entry.kind))
+            .await?;
         let head = entry.head.map(|head| head.entry(entry.id));
         for target in head.into_iter().chain(entry.edits.iter().map(|edit| edit.target)) {
             if target > entry.id || (target != entry.id && !self.sees(entry.conversation, target).await?) {
