@@ -2,12 +2,13 @@
 //! commit that creates the session; creating it again, also after a restart, opens it and ignores the spec.
 
 use everturn::{
-    Harness, Result, SessionSpec, World,
+    Harness, Models, Result, SessionSpec, World,
     id::{ConversationId, Seq},
     model::Thinking,
     storage::SessionQuery,
     store,
 };
+use everturn_testkit::scripted::Scripted;
 use std::path::Path;
 
 #[tokio::main]
@@ -16,7 +17,7 @@ async fn main() -> Result<()> {
     let file = directory.path().join("sessions.db");
 
     let harness = open(&file).await?;
-    let wanted = spec("pears", "chat/large", Thinking::High)?;
+    let wanted = spec("pears", "scripted/large", Thinking::High)?;
     let session = harness.create(wanted.clone()).await?;
     let id = session.id();
 
@@ -24,11 +25,11 @@ async fn main() -> Result<()> {
     assert_eq!(session.root().id(), ConversationId(1));
     assert_eq!(session.head(), Seq(1));
     assert_eq!(session.root().agent().await?, wanted.agent);
-    println!("session {id} begins with its agent: chat/large, thinking hard");
+    println!("session {id} begins with its agent: scripted/large, thinking hard");
 
     // The request id says that it is the same creation, and so it is the same session.
     drop(session);
-    let other = spec("plums", "chat/small", Thinking::Off)?;
+    let other = spec("plums", "scripted/small", Thinking::Off)?;
     let again = harness.create(other.clone()).await?;
     assert_eq!((again.id(), again.head()), (id, Seq(1)));
     assert_eq!(again.root().agent().await?, wanted.agent, "the other spec is ignored");
@@ -53,7 +54,8 @@ async fn main() -> Result<()> {
 async fn open(file: &Path) -> Result<Harness> {
     let options = store::Options::new(World::system().owner());
     let store = store::open(&format!("sqlite:{}", file.display()), options).await?;
-    Harness::builder(store).open().await
+    let models = Models::new().provider("scripted", Scripted::new([]));
+    Harness::builder(store).models(models).open().await
 }
 
 /// A spec with a request id, so that its creation can be repeated safely.
