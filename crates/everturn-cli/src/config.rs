@@ -127,6 +127,10 @@ fn user_file() -> Option<PathBuf> {
 impl File {
     fn read(path: &Path, owner: Owner) -> Result<Self, Failure> {
         let wrong = |what: String| Failure::usage(format!("read {}: {what}", path.display()));
+        // Who opens a pipe waits for its other end, maybe for ever.
+        if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(wrong("it is not a regular file".into()));
+        }
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
             Err(fault) if matches!(fault.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {

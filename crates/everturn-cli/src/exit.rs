@@ -37,6 +37,11 @@ impl Failure {
         Self { exit: Exit::Usage, message: message.into() }
     }
 
+    /// Standard output that takes no more.
+    pub(crate) fn output(fault: &std::io::Error) -> Self {
+        Self { exit: Exit::Unavailable, message: format!("write to standard output: {fault}") }
+    }
+
     /// A store that cannot be used.
     pub(crate) fn store(error: &Error) -> Self {
         let exit = match error.kind() {

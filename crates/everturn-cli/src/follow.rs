@@ -1,13 +1,13 @@
 //! Following a submission to its end, in whatever form was asked for, whatever is pressed meanwhile.
 
-use std::io::{self, Write};
+use std::io;
 
 use everturn::{Answer, LiveSession, Submission, submission::End};
 use serde_json::json;
 
 use crate::{
     exit::{Exit, Failure},
-    screen::Screen,
+    screen::{Screen, put},
     signal::{Signal, Signals},
 };
 
@@ -40,7 +40,7 @@ pub(crate) async fn follow(
     form: &mut Form,
 ) -> Result<Exit, Failure> {
     if let Form::Json = form {
-        line(&json!({"type": "session", "session": session.id(), "submission": asked.id()}));
+        let _ = line(&json!({"type": "session", "session": session.id(), "submission": asked.id()}));
     }
     let mut events = asked.events();
     loop {
@@ -60,28 +60,44 @@ pub(crate) async fn follow(
             },
         }
     }
-    tell(&asked.answer().await?, form)
+    tell(session, &asked.answer().await?, form)
 }
 
 fn show(event: &everturn::Event, form: &mut Form) {
     match form {
         Form::Answer => {}
         Form::Screen(screen) => screen.event(&event.kind),
-        Form::Json => line(event),
+        // What cannot be written now is no reason to stop the work; the end says whether it could.
+        Form::Json => {
+            let _ = line(event);
+        }
     }
 }
 
 /// Prints the end, and gives its exit code.
-fn tell(answer: &Answer, form: &mut Form) -> Result<Exit, Failure> {
-    match form {
-        Form::Screen(screen) => screen.end_line(),
-        Form::Answer if answer.is_answered() => Screen::new().text(&answer.text),
-        Form::Answer => {}
+fn tell(session: &LiveSession, answer: &Answer, form: &mut Form) -> Result<Exit, Failure> {
+    let told = match form {
+        Form::Screen(screen) => {
+            screen.end_line();
+            Ok(())
+        }
+        Form::Answer if answer.is_answered() => {
+            let mut screen = Screen::new();
+            screen.text(&answer.text);
+            screen.delivered()
+        }
+        Form::Answer => Ok(()),
         Form::Json => line(&json!({
             "type": "answer", "end": answer.end, "text": answer.text, "turn": answer.turn, "steps": answer.steps,
             "usage": answer.total, "failure": answer.failure,
         })),
-    }
+    };
+    told.map_err(|fault| {
+        let id = session.id();
+        let mut failure = Failure::output(&fault);
+        failure.message.push_str(&format!("; `everturn show {id}` has what was said"));
+        failure
+    })?;
     match &answer.end {
         End::Answered => Ok(Exit::Answered),
         End::Cancelled | End::Withdrawn => {
@@ -95,9 +111,7 @@ fn tell(answer: &Answer, form: &mut Form) -> Result<Exit, Failure> {
 }
 
 /// Prints a JSON line.
-pub(crate) fn line(value: &impl serde::Serialize) {
+pub(crate) fn line(value: &impl serde::Serialize) -> io::Result<()> {
     let text = serde_json::to_string(value).expect("events have a JSON form");
-    let mut out = io::stdout().lock();
-    // A reader that has gone (a closed pipe) is no reason to stop the work: it is committed all the same.
-    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+    put(&(text + "\n"))
 }

@@ -15,12 +15,14 @@ pub(crate) struct Screen {
     cleaner: Cleaner,
     /// Whether the cursor stands behind text.
     is_in_line: bool,
+    /// The first fault of writing. The work goes on all the same: it is committed.
+    lost: Option<io::Error>,
 }
 
 impl Screen {
     pub(crate) fn new() -> Self {
         let is_styled = io::stdout().is_terminal() && variable("NO_COLOR").is_none();
-        Self { is_styled, cleaner: Cleaner::default(), is_in_line: false }
+        Self { is_styled, cleaner: Cleaner::default(), is_in_line: false, lost: None }
     }
 
     /// Whether anyone watches.
@@ -89,9 +91,23 @@ impl Screen {
         }
         let plain = text.strip_suffix("\x1b[0m\n").map_or(text, |_| "\n");
         self.is_in_line = !plain.ends_with('\n');
-        let mut out = io::stdout().lock();
-        // A reader that has gone (a closed pipe) is no reason to stop the work: it is committed all the same.
-        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        if let Err(fault) = put(text) {
+            self.lost.get_or_insert(fault);
+        }
+    }
+
+    /// Whether all of it was written.
+    pub(crate) fn delivered(self) -> io::Result<()> {
+        self.lost.map_or(Ok(()), Err)
+    }
+}
+
+/// Writes to standard output. A reader that has gone (a closed pipe) wanted no more, and that is no fault.
+pub(crate) fn put(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(fault) if fault.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
     }
 }
 

@@ -279,8 +279,9 @@ impl fmt::Display for FaultClass {
 
 /// A model reference: `provider/model`, or `provider/model@http://endpoint`.
 ///
-/// Shape: the provider ends at the first `/`; an endpoint begins at the last `@http`. A bare word is a provider whose
-/// only model has its name (`demo`).
+/// Shape: the provider ends at the first `/`; an endpoint begins at the last `@http://` or `@https://`. A bare word is a
+/// provider whose only model has its name (`demo`). What looks like an address and lacks its scheme is refused: taken
+/// for a part of the model's name, it would send the request to the provider's own endpoint.
 ///
 /// ```
 /// use everturn_core::model::ModelRef;
@@ -306,10 +307,16 @@ impl FromStr for ModelRef {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let (name, endpoint) = match text.rfind("@http") {
+        let at = ["@http://", "@https://"].iter().filter_map(|scheme| text.rfind(scheme)).max();
+        let (name, endpoint) = match at {
             Some(at) => (&text[..at], Some(text[at + 1..].to_owned())),
             None => (text, None),
         };
+        if let Some(address) = name.rsplit_once('@').map(|(_, behind)| behind).filter(|it| is_address(it)) {
+            return Err(Error::invalid(format!(
+                "read model {text:?}: an address begins with http:// or https://, and {address:?} does not"
+            )));
+        }
         let (provider, model) = name.split_once('/').unwrap_or((name, name));
         if provider.is_empty() || model.is_empty() {
             return Err(Error::invalid(format!(
@@ -318,6 +325,14 @@ impl FromStr for ModelRef {
         }
         Ok(Self { provider: provider.into(), model: model.into(), endpoint })
     }
+}
+
+/// Whether someone meant this as an address: it names a scheme, a port, or this machine.
+fn is_address(text: &str) -> bool {
+    let host = text.split('/').next().unwrap_or_default();
+    let port = host.rsplit_once(':').map(|(_, port)| port);
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    text.contains("://") || host == "localhost" || port.is_some_and(is_port)
 }
 
 impl fmt::Display for ModelRef {

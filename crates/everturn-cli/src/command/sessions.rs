@@ -28,14 +28,15 @@ pub(crate) async fn run(place: &Place, limit: usize, json: bool) -> Result<Exit,
             .await?;
         let Some(last) = page.last() else { break };
         (after, left) = (Some(last.id), left - page.len());
-        page.iter().for_each(|row| {
+        for row in &page {
             if json {
-                line(&fields(row));
+                line(&fields(row)).map_err(|fault| Failure::output(&fault))?;
             } else {
                 screen.text(&shown(row));
             }
-        });
+        }
     }
+    screen.delivered().map_err(|fault| Failure::output(&fault))?;
     if after.is_none() && !json {
         eprintln!("everturn: the store has no sessions yet");
     }

@@ -47,6 +47,7 @@ pub(crate) async fn run(place: &Place, id: SessionId) -> Result<Exit, Failure> {
     if reader.is_working().await? {
         screen.note(&format!("a turn was cut off or runs elsewhere; `everturn resume {id}` goes on"));
     }
+    screen.delivered().map_err(|fault| Failure::output(&fault))?;
     Ok(Exit::Answered)
 }
 

@@ -33,6 +33,26 @@ fn a_session_goes_on_and_is_shown() {
     assert_eq!(place.run(&["sessions"]).well().lines().count(), 1);
 }
 
+// An answer that a full disk did not take was lost, and the exit code said that all was well.
+// Guards: what was asked for and could not be written is no success.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_answer_that_cannot_be_written_is_no_success() {
+    let place = Place::new();
+    place.run(&["run", "hello"]).well();
+    let id = place.newest();
+    for arguments in
+        [&["run", "--session", &id, "hello"][..], &["run", "--json", "hello"], &["show", &id], &["sessions"]]
+    {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = place.command(arguments).stdout(full).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(6), "{arguments:?}: {error}");
+        assert!(error.contains("write to standard output"), "{error}");
+    }
+    assert!(place.run(&["show", &id]).well().contains("hello"), "it was stored all the same");
+}
+
 #[test]
 fn events_come_as_json_lines() {
     let place = Place::new();

@@ -94,6 +94,17 @@ fn a_broken_configuration_says_where() {
     assert!(!place.path().join(".everturn").exists());
 }
 
+// A named pipe in a project's directory kept the command waiting for ever before it did anything.
+// Guards: what is no file is not opened as one.
+#[cfg(unix)]
+#[test]
+fn a_configuration_that_is_a_pipe_is_refused() {
+    let place = Place::new();
+    let made = std::process::Command::new("mkfifo").arg(place.path().join("everturn.toml")).status();
+    assert!(made.unwrap().success());
+    place.run(&["run", "x"]).refused(2, "it is not a regular file");
+}
+
 #[test]
 fn a_model_that_is_not_there_fails_the_turn_and_loses_nothing() {
     let place = Place::new();

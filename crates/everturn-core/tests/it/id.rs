@@ -74,6 +74,8 @@ fn a_model_reference_reads_as_provider_model_and_endpoint() {
         ("chat/qwen@https://host.example/v1", Some(("chat", "qwen", Some("https://host.example/v1")))),
         ("chat/qwen@2026-11", Some(("chat", "qwen@2026-11", None))),
         ("demo@http://127.0.0.1:1", Some(("demo", "demo", Some("http://127.0.0.1:1")))),
+        ("chat/@cf/meta/llama", Some(("chat", "@cf/meta/llama", None))),
+        ("chat/a@b@http://user:word@host/v1", Some(("chat", "a@b", Some("http://user:word@host/v1")))),
         ("", None),
         ("/", None),
         ("/qwen", None),
@@ -98,4 +100,24 @@ fn a_model_reference_reads_as_provider_model_and_endpoint() {
         error.to_string(),
         r#"read model "chat/": a model is named PROVIDER/MODEL or PROVIDER/MODEL@http://HOST/v1"#
     );
+}
+
+// An address without its scheme was taken for a part of the model's name, and what was asked went to OpenAI.
+// Guards: what is meant for one's own server is never sent elsewhere.
+#[test]
+fn an_address_without_its_scheme_is_refused() {
+    for (text, address) in [
+        ("chat/qwen@127.0.0.1:8080/v1", "127.0.0.1:8080/v1"),
+        ("chat/qwen@localhost:8080", "localhost:8080"),
+        ("chat/qwen@localhost/v1", "localhost/v1"),
+        ("chat/qwen@[::1]:8080/v1", "[::1]:8080/v1"),
+        ("chat/qwen@ftp://host/v1", "ftp://host/v1"),
+        ("chat/qwen@HTTP://host/v1", "HTTP://host/v1"),
+    ] {
+        let error = text.parse::<ModelRef>().unwrap_err();
+        let expected = format!(
+            "read model {text:?}: an address begins with http:// or https://, and {address:?} does not"
+        );
+        assert_eq!(error.to_string(), expected);
+    }
 }

@@ -201,12 +201,17 @@ impl LiveSession {
     }
 
     /// Refuses new work, stops what runs without a mark on its records (calls have the host's grace to end), and gives
-    /// the session up. Opened again, the work goes on.
+    /// the session up. Opened again, the work goes on. Dropping the future once it was polled does not keep it open.
     pub async fn close(&self) -> Result<()> {
         self.session().0.refuse_new_work();
         self.0.scheduler.stop();
-        self.0.scheduler.stopped().await;
-        self.session().close().await
+        // In a task of its own: half closed, a session would neither run its work nor tell its followers why.
+        let live = Self::of(self.0.clone());
+        let closing = tokio::spawn(async move {
+            live.0.scheduler.stopped().await;
+            live.session().close().await
+        });
+        closing.await.unwrap_or_else(|fault| Err(Error::closed(format!("closing was cut off: {fault}"))))
     }
 
     /// Ends a task whose step ended in an error that trying again cannot mend.

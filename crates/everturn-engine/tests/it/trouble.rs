@@ -194,6 +194,22 @@ async fn a_closing_session_refuses_new_work() {
     assert!(matches!(error.kind(), ErrorKind::Closed { .. }), "{error}");
 }
 
+// A close that was given up while it waited left a session that refused all work and told no follower of its end.
+// Guards: once closing has begun, it ends, whether or not anyone waits for it.
+#[tokio::test]
+async fn a_close_that_is_given_up_goes_on() {
+    let (session, _) = scripted([]).await;
+    let mut events = session.root().events().await.unwrap();
+    let held = session.begin().await.unwrap();
+    assert!(session.close().now_or_never().is_none(), "it waits for the line");
+    drop(held);
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    let told = events.next().now_or_never().expect("the session has ended").unwrap();
+    assert!(matches!(told.unwrap_err().kind(), ErrorKind::Closed { .. }));
+}
+
 /// A clock that a test turns; waiting ends when it was turned far enough.
 #[derive(Clone)]
 struct Turned(Arc<AtomicI64>, Arc<tokio::sync::Notify>);

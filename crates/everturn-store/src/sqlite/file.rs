@@ -87,6 +87,20 @@ fn inspect_access(path: &Path) -> Result<()> {
     })
 }
 
+/// Which file a name stands for; none where the name, or the system, says nothing of it.
+pub(super) fn identity(path: &Path) -> Option<(u64, u64)> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+    }
+    #[cfg(not(unix))]
+    {
+        let _path = path;
+        None
+    }
+}
+
 #[cfg(target_os = "linux")]
 fn network(directory: &Path) -> Option<&'static str> {
     // A directory that cannot be asked is refused for its own reason.

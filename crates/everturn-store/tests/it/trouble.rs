@@ -1,6 +1,6 @@
 //! A file that is busy, and a disk that is full: nothing is lost, and the same change may be tried again.
 
-use std::time::Duration;
+use std::{fs, path::Path, time::Duration};
 
 use everturn_core::{error::ErrorKind, storage::Committed};
 use everturn_store::{Options, open};
@@ -64,4 +64,30 @@ fn a_full_store_is_unavailable_and_goes_on_when_there_is_room() {
         refused.seq = store.session(id).await.unwrap().unwrap().head.next();
         assert_eq!(store.commit(refused).await.unwrap(), Committed::Stored);
     });
+}
+
+// A file that was deleted under an open store took commits as before, and took them along when the store closed.
+// Guards: what is confirmed is in the file that bears the store's name.
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_removed_or_replaced_while_it_is_open_takes_no_commit() {
+    let replace = |path: &Path| {
+        let copy = path.with_extension("copy");
+        fs::copy(path, &copy).unwrap();
+        fs::rename(copy, path).unwrap();
+    };
+    let remove = |path: &Path| fs::remove_file(path).unwrap();
+    for (name, act) in [("removed", &remove as &dyn Fn(&Path)), ("replaced", &replace)] {
+        let file = Temporary::new();
+        block_on(async {
+            let store = file.open().await;
+            let mut scene = Scene::new(&store).await;
+            scene.commit(vec![]).await.unwrap();
+            act(&file.path());
+            let entry = scene.entry("lost").into_write();
+            let error = scene.commit(vec![entry]).await.unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::Corrupt { .. }), "{name}: {error}");
+            assert!(error.to_string().contains("removed or replaced while it was open"), "{name}: {error}");
+        });
+    }
 }

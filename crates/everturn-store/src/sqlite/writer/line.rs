@@ -16,7 +16,7 @@ use crate::sqlite::{
     checkpoint::{Bell, CAP_PAGES, GROWN_PAGES, checkpoint},
     connection::Place,
     fault::{Fault, Outcome},
-    session,
+    file, session,
 };
 
 /// The connection that writes, and what is known of its log.
@@ -24,6 +24,8 @@ pub(super) struct Line {
     place: Arc<Place>,
     /// None after an I/O error: nothing is tried again on a connection that has seen one.
     connection: Option<Connection>,
+    /// The file that was opened, whatever its name stands for later.
+    identity: Option<(u64, u64)>,
     durability: Durability,
     wal: Wal,
     counts: Arc<Counts>,
@@ -51,7 +53,9 @@ enum Stop {
 impl Line {
     pub(super) fn new(connection: Connection, place: Arc<Place>, bell: Bell, counts: Arc<Counts>) -> Self {
         let wal = Wal { pages: Arc::new(AtomicU32::new(0)), called_at: 0, cap: CAP_PAGES, bell };
-        let mut line = Self { place, connection: None, durability: Durability::Durable, wal, counts };
+        let identity = file::identity(place.path());
+        let mut line =
+            Self { place, connection: None, identity, durability: Durability::Durable, wal, counts };
         // Without the hook the log is checkpointed when the store closes.
         line.connection = line.wal.watch(connection).ok();
         line
@@ -73,6 +77,7 @@ impl Line {
     }
 
     fn store(&mut self, group: &mut [Request]) -> Result<(), Stop> {
+        self.check_place().map_err(Stop::Unbegun)?;
         self.reopen().map_err(Stop::Unbegun)?;
         let durability = group.iter().map(|request| request.ticket.durability).max();
         self.set_durability(durability.unwrap_or(Durability::Durable)).map_err(unbegun)?;
@@ -89,6 +94,15 @@ impl Line {
         let commits = commits.count() as u64;
         self.counts.add(commits, wrote && self.durability == Durability::Durable);
         Ok(())
+    }
+
+    /// A file whose name was taken away is gone when we close it, and so would be what is committed to it now.
+    fn check_place(&self) -> Result<()> {
+        let path = self.place.path();
+        if file::identity(path) == self.identity {
+            return Ok(());
+        }
+        Err(Error::corrupt("it was removed or replaced while it was open", path.display().to_string()))
     }
 
     /// Sets what COMMIT waits for. SQLite takes it between transactions only.
