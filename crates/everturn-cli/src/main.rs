@@ -41,7 +41,7 @@ fn main() -> ExitCode {
 fn log() {
     use tracing_subscriber::EnvFilter;
     let asked = config::variable("EVERTURN_LOG").and_then(|asked| EnvFilter::try_new(asked).ok());
-    let filter = asked.unwrap_or_else(|| EnvFilter::new("off"));
+    let filter = asked.unwrap_or_else(|| EnvFilter::new("warn"));
     let subscriber =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     subscriber.without_time().init();

@@ -28,6 +28,7 @@ pub(crate) async fn run(place: &Place, id: SessionId, json: bool) -> Result<Exit
             break;
         }
     }
-    session.close().await?;
+    // How the question ended is what counts. A lease that could not be given back ends with this process.
+    let _ = session.close().await;
     ended
 }

@@ -31,7 +31,8 @@ pub(crate) async fn run(place: &Place, which: &Which, prompt: String, json: bool
     }
     let asked = session.current().await?.submit(Input::text(prompt)).await?;
     let ended = follow(&session, &asked, &mut Signals::listen()?, &mut Form::of(json)).await;
-    session.close().await?;
+    // How the question ended is what counts. A lease that could not be given back ends with this process.
+    let _ = session.close().await;
     ended
 }
 

@@ -31,7 +31,8 @@ use crate::Session;
 ///
 /// Promise: opening runs nothing. Submitting, waiting for an end, cancelling and [`resume`](Self::resume) let its work
 /// go on. Dropping the last handle gives the session up as a crash would: what runs is cut off and its records stay as
-/// they are; the session can be opened again at once.
+/// they are; the session can be opened again at once, and what is left of it (a transaction, the kernel's handle) can
+/// commit nothing more.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> everturn_core::Result<()> {

@@ -198,10 +198,11 @@ impl LiveSession {
     /// An error escaped a step. Storage that refuses for now is waited for; what no retry can mend ends the task; where
     /// not even that can be stored, the session is given up with the reason.
     async fn task_failed(&self, id: TaskId, error: &Error) {
-        tracing::warn!(session = %self.id(), task = %id, %error, "a step ended in an error");
         if let ErrorKind::Unavailable { retry_after } = error.kind() {
+            tracing::warn!(session = %self.id(), task = %id, %error, "storage refused; trying again");
             self.pause(*retry_after).await;
         } else if is_final(error) {
+            tracing::debug!(session = %self.id(), task = %id, %error, "a step ended with its session");
             self.session().0.shut(error.clone());
         } else if let Err(again) = self.insist(|| self.fault(id, error)).await {
             tracing::error!(session = %self.id(), task = %id, error = %again, "the task cannot be ended");
@@ -224,17 +225,21 @@ impl LiveSession {
         F: Fn() -> Out,
         Out: Future<Output = Result<T>>,
     {
-        loop {
+        for refused in 0_u64.. {
             match commit().await {
-                Ok(_) => return Ok(()),
+                Ok(_) => break,
                 Err(error) => match error.kind() {
                     ErrorKind::Unavailable { retry_after } if !self.is_closing() => {
-                        tracing::warn!(session = %self.id(), %error, "storage refused; trying again");
+                        // Told once, and again every minute or so.
+                        if refused.is_multiple_of(120) {
+                            tracing::warn!(session = %self.id(), %error, "storage refused; trying until it does not");
+                        }
                         self.pause(*retry_after).await;
                     }
                     _ => return Err(error),
                 },
             }
         }
+        Ok(())
     }
 }
