@@ -1,7 +1,7 @@
 //! A store that tells of its commits before and after they happen: where crash tests stop the world.
 
 use everturn_core::{
-    Result,
+    BoxFuture, Result,
     conversation::Conversation,
     entry::EntryRecord,
     id::{ConversationId, Epoch, OwnerId, SessionId},
@@ -37,18 +37,26 @@ pub enum Moment {
 /// use everturn_core::{memory::Memory, storage::Store};
 /// use everturn_testkit::watched::Watched;
 ///
-/// let store = Store::new(Watched::new(Store::new(Memory::new()), |moment, number| println!("{moment:?} {number}")));
+/// let memory = Store::new(Memory::new());
+/// let store = Store::new(Watched::new(memory, |moment, number| {
+///     println!("{moment:?} commit {number}");
+///     Box::pin(async {})
+/// }));
 /// ```
 pub struct Watched {
     store: Store,
-    tell: Box<dyn Fn(Moment, u64) + Send + Sync>,
+    tell: Box<dyn Fn(Moment, u64) -> BoxFuture<'static, ()> + Send + Sync>,
     count: AtomicU64,
     refusals: Refusals,
 }
 
 impl Watched {
-    /// Tells of each commit: the moment, and its number from 1.
-    pub fn new(store: Store, tell: impl Fn(Moment, u64) + Send + Sync + 'static) -> Self {
+    /// Tells of each commit: the moment, and its number from 1. The commit waits for what `tell` gives: for ever, where
+    /// the world is to stop there.
+    pub fn new(
+        store: Store,
+        tell: impl Fn(Moment, u64) -> BoxFuture<'static, ()> + Send + Sync + 'static,
+    ) -> Self {
         Self { store, tell: Box::new(tell), count: AtomicU64::new(0), refusals: Refusals::default() }
     }
 
@@ -61,9 +69,9 @@ impl Watched {
 
     async fn told<T>(&self, commit: impl Future<Output = T>) -> T {
         let number = self.count.fetch_add(1, Ordering::SeqCst) + 1;
-        (self.tell)(Moment::Before, number);
+        (self.tell)(Moment::Before, number).await;
         let committed = commit.await;
-        (self.tell)(Moment::After, number);
+        (self.tell)(Moment::After, number).await;
         committed
     }
 }

@@ -33,7 +33,7 @@ use crate::support::{Counting, harness, scripted, spec, store};
 /// A store that refuses commits when it is told to.
 fn refusing() -> (Store, Refusals) {
     let refusals = Refusals::default();
-    let watched = Watched::new(Store::new(Memory::new()), |_, _| {});
+    let watched = Watched::new(Store::new(Memory::new()), |_, _| Box::pin(async {}));
     (Store::new(watched.refusing(&refusals)), refusals)
 }
 

@@ -38,6 +38,7 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
         if at == Some((moment, number)) {
             kill_process(getpid(), Signal::KILL).expect("a process may kill itself");
         }
+        Box::pin(async {})
     }));
     let outcome = scenario::live(store, &directory.join("effects")).await?;
     println!("{}", serde_json::to_string(&outcome)?);

@@ -23,7 +23,7 @@ fn run(directory: &Path, kill: Option<(&str, u64)>) -> Option<Outcome> {
     Some(serde_json::from_slice(&output.stdout).unwrap())
 }
 
-fn check(outcome: &Outcome, when: &str) {
+pub(crate) fn check(outcome: &Outcome, when: &str) {
     let answers = ["the first answer is one", "the second answer is two", "the third answer is three"];
     let expected: Vec<(String, End)> = answers.map(|text| (text.to_owned(), End::Answered)).into();
     assert_eq!(outcome.answers, expected, "{when}");

@@ -1,5 +1,6 @@
-//! What only the whole can show: processes that are killed, and a tree that is tidy.
+//! What only the whole can show: worlds that stop, processes that are killed, and a tree that is tidy.
 #![allow(clippy::unwrap_used, reason = "a test's unwrap is an assertion")]
 
+mod explorer;
 mod killed;
 mod tidy;
