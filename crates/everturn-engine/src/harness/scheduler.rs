@@ -162,6 +162,16 @@ fn escaped(stepped: std::result::Result<Result<()>, Box<dyn std::any::Any + Send
     }
 }
 
+/// How long to wait before the same change is tried again; none where trying again cannot help. A transaction that
+/// expired (a process that was stopped in the middle of it) stored nothing either.
+fn pause_after(error: &Error) -> Option<Duration> {
+    match error.kind() {
+        ErrorKind::Unavailable { retry_after } => Some(retry_after.unwrap_or(RETRY)),
+        ErrorKind::Expired => Some(RETRY),
+        _ => None,
+    }
+}
+
 impl LiveSession {
     /// Whether the session is closing: nothing more is started, and what was cut off leaves its record as it is.
     pub(crate) fn is_closing(&self) -> bool {
@@ -198,9 +208,9 @@ impl LiveSession {
     /// An error escaped a step. Storage that refuses for now is waited for; what no retry can mend ends the task; where
     /// not even that can be stored, the session is given up with the reason.
     async fn task_failed(&self, id: TaskId, error: &Error) {
-        if let ErrorKind::Unavailable { retry_after } = error.kind() {
-            tracing::warn!(session = %self.id(), task = %id, %error, "storage refused; trying again");
-            self.pause(*retry_after).await;
+        if let Some(pause) = pause_after(error) {
+            tracing::warn!(session = %self.id(), task = %id, %error, "nothing was stored; trying again");
+            self.pause(pause).await;
         } else if is_final(error) {
             tracing::debug!(session = %self.id(), task = %id, %error, "a step ended with its session");
             self.session().0.shut(error.clone());
@@ -211,10 +221,10 @@ impl LiveSession {
     }
 
     /// Waits before storage is asked again; not when the session closes.
-    async fn pause(&self, retry_after: Option<Duration>) {
+    async fn pause(&self, duration: Duration) {
         let clock = &self.shared().opener.world.clock;
         tokio::select! {
-            () = clock.sleep(retry_after.unwrap_or(RETRY)) => {}
+            () = clock.sleep(duration) => {}
             () = self.0.scheduler.closing.cancelled() => {}
         }
     }
@@ -228,15 +238,15 @@ impl LiveSession {
         for refused in 0_u64.. {
             match commit().await {
                 Ok(_) => break,
-                Err(error) => match error.kind() {
-                    ErrorKind::Unavailable { retry_after } if !self.is_closing() => {
+                Err(error) => match pause_after(&error).filter(|_| !self.is_closing()) {
+                    Some(pause) => {
                         // Told once, and again every minute or so.
                         if refused.is_multiple_of(120) {
-                            tracing::warn!(session = %self.id(), %error, "storage refused; trying until it does not");
+                            tracing::warn!(session = %self.id(), %error, "nothing was stored; trying until it is");
                         }
-                        self.pause(*retry_after).await;
+                        self.pause(pause).await;
                     }
-                    _ => return Err(error),
+                    None => return Err(error),
                 },
             }
         }
