@@ -142,3 +142,6 @@ fn result(message: &Message) -> Option<EventKind> {
         text: result.text.clone(),
     })
 }
+
+#[cfg(test)]
+mod tests;
