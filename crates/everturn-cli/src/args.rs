@@ -82,6 +82,12 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Look after the store: what it is, and with --verify whether everything in it agrees with itself.
+    Doctor {
+        /// Read every record again and prove it; names all that is wrong, changes nothing.
+        #[arg(long)]
+        verify: bool,
+    },
     /// See it work: read files, stream, branch, be killed, and go on. Needs no key and no network.
     Demo {
         /// Runs the part that is killed, in this directory.

@@ -2,6 +2,7 @@
 
 mod chat;
 mod demo;
+mod doctor;
 mod resume;
 mod run;
 mod sessions;
@@ -21,6 +22,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
         Command::Sessions { limit, json } => sessions::run(&place, limit, json).await,
         Command::Show { id } => show::run(&place, id).await,
         Command::Resume { id, json } => resume::run(&place, id, json).await,
+        Command::Doctor { verify } => doctor::run(&place, verify).await,
         Command::Demo { child: None } => demo::run().await,
         Command::Demo { child: Some(directory) } => demo::child(&directory).await,
     }

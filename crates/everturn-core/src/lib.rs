@@ -28,6 +28,7 @@ pub mod submission;
 pub mod task;
 pub mod tool;
 pub mod usage;
+pub mod verify;
 
 pub use cancel::CancelToken;
 pub use error::{Error, ErrorKind, Result};

@@ -22,6 +22,7 @@ use everturn_core::{
     model::ModelRef,
     policy::Policy,
     storage::{NewSession, SessionQuery, SessionRow, Store},
+    verify::Finding,
 };
 
 use crate::{Opener, SessionReader, World};
@@ -184,6 +185,19 @@ impl Harness {
     /// Errors: `NotFound`.
     pub async fn reader(&self, id: SessionId) -> Result<SessionReader> {
         SessionReader::open(self.0.opener.store.clone(), id).await
+    }
+
+    /// Reads everything that a session has stored again, and proves that it agrees with itself, the account of each
+    /// turn with the ledger included. Gives all that is wrong; changes nothing.
+    ///
+    /// Errors: `NotFound`; what keeps the store from being read at all.
+    pub async fn verify(&self, id: SessionId) -> Result<Vec<Finding>> {
+        let reader = self.reader(id).await?;
+        let mut findings = reader.verify().await?;
+        if findings.is_empty() {
+            findings.extend(history::accounts(&reader).await?);
+        }
+        Ok(findings)
     }
 
     /// Sessions, newest first, a page at a time.

@@ -7,6 +7,7 @@ mod reader;
 mod state;
 mod stranger;
 mod transaction;
+mod verify;
 
 use std::{
     fmt,

@@ -28,6 +28,7 @@
 pub use everturn_core::{
     BoxFuture, CancelToken, Error, ErrorKind, Result, clock, context, conversation, document,
     document::Document, entry, env, id, json, message, model, policy, storage, submission, task, tool, usage,
+    verify,
 };
 pub use everturn_engine::{
     Agent, AgentChange, Answer, ConversationHandle, Current, Cursor, Event, EventKind, Events, Extension,

@@ -3,6 +3,7 @@
 
 mod ask;
 mod bad_input;
+mod doctor;
 mod kill;
 mod place;
 mod wire;

@@ -222,6 +222,7 @@ impl Session {
 
     pub(super) fn submissions(&self, only: &SubmissionFilter) -> Vec<SubmissionRecord> {
         let ids: Vec<SubmissionId> = match only {
+            SubmissionFilter::All => self.submissions.keys().copied().collect(),
             SubmissionFilter::Live => self.live_submissions.iter().copied().collect(),
             SubmissionFilter::Id(id) => vec![*id],
             SubmissionFilter::Request(conversation, request) => {

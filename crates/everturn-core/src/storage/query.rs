@@ -149,6 +149,8 @@ pub struct SubmissionQuery {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubmissionFilter {
+    /// All of them.
+    All,
     /// Those that have not ended.
     Live,
     /// This one.

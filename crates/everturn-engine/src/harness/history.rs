@@ -9,10 +9,12 @@ use everturn_core::{
     id::{ConversationId, EntryId, TaskId},
     storage::{EntryQuery, Only, Order},
     usage::Total,
+    verify::Finding,
 };
 use serde::{Deserialize, Serialize};
 
 use super::live::LiveSession;
+use crate::SessionReader;
 
 /// The end of a turn, as its entry keeps it for good.
 ///
@@ -157,6 +159,30 @@ fn inherited(turns: &BTreeMap<ConversationId, Vec<TurnView>>, lineage: &Lineage)
         .flat_map(|span| turns[&span.conversation].iter().rev().find(|view| view.entry <= span.until))
         .next()
         .map(|view| view.record.turn)
+}
+
+/// Turns whose account is not the sum of their rows in the ledger, or whose entries are not there.
+pub(super) async fn accounts(reader: &SessionReader) -> Result<Vec<Finding>> {
+    let (store, session) = (reader.store(), reader.row().id);
+    let ledger = store.usage(session).await?;
+    let mut findings = Vec::new();
+    for conversation in store.conversations(session).await? {
+        let own = EntryQuery { only: Only::Turns, ..EntryQuery::of(session, Lineage::new(conversation.id)) };
+        for TurnView { record, entry, .. } in views(&store.entries(own).await?)? {
+            let mut find = |what| findings.push(Finding { record: format!("entry {entry}"), what });
+            let rows: Total = ledger.iter().filter(|row| row.turn == record.turn).collect();
+            if rows != record.total {
+                find(format!("turn {} says {:?}, and the ledger {rows:?}", record.turn, record.total));
+            }
+            for named in [Some(record.first), Some(record.last), record.reply].into_iter().flatten() {
+                let newest = reader.entries(conversation.id, Some(EntryId(named.0 + 1)), 1).await?;
+                if newest.first().map(|found| found.id) != Some(named) {
+                    find(format!("entry {named}, which it names, is not there"));
+                }
+            }
+        }
+    }
+    Ok(findings)
 }
 
 fn views(entries: &[EntryRecord]) -> Result<Vec<TurnView>> {

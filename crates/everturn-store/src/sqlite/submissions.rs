@@ -59,6 +59,9 @@ fn check_request(
 
 pub(super) fn read(db: &Connection, sid: i64, only: &SubmissionFilter) -> Outcome<Vec<SubmissionRecord>> {
     match only {
+        SubmissionFilter::All => {
+            select(db, "SELECT id, crc, body FROM submission WHERE sid = ?1 ORDER BY id", [sid])
+        }
         SubmissionFilter::Live => {
             let sql = "SELECT id, crc, body FROM submission INDEXED BY submission_live
                 WHERE sid = ?1 AND live = 1 ORDER BY id";

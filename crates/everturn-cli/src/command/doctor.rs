@@ -1,0 +1,62 @@
+//! `everturn doctor`: what the store is, and whether everything in it agrees with itself.
+
+use std::io::{self, IsTerminal};
+
+use everturn::storage::{SessionQuery, SessionRow};
+
+use crate::{
+    args::Place,
+    exit::{Exit, Failure},
+    host::{Host, Missing},
+    screen::{Screen, moment},
+};
+
+/// How many sessions are asked for at a time.
+const PAGE: usize = 100;
+
+pub(crate) async fn run(place: &Place, verify: bool) -> Result<Exit, Failure> {
+    let host = Host::open(place, Missing::Refuse).await?;
+    let mut screen = Screen::new();
+    let (mut sessions, mut findings) = (0_u64, 0_u64);
+    let mut query = SessionQuery { limit: PAGE, ..SessionQuery::default() };
+    loop {
+        let page = host.harness.sessions(query.clone()).await?;
+        let Some(oldest) = page.last() else { break };
+        query.after = Some(oldest.id);
+        for row in &page {
+            sessions += 1;
+            if verify {
+                findings += prove(&host, row, sessions, &mut screen).await?;
+            }
+        }
+    }
+    let store = &host.config.store;
+    screen.text(&format!("{store}: {sessions} sessions, schema known, {}", said(verify, findings)));
+    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    Ok(if findings == 0 { Exit::Answered } else { Exit::Store })
+}
+
+/// Verifies one session; gives how much is wrong with it.
+async fn prove(host: &Host, row: &SessionRow, number: u64, screen: &mut Screen) -> Result<u64, Failure> {
+    if io::stderr().is_terminal() {
+        eprint!("\rverifying session {number} ");
+    }
+    let findings = host.harness.verify(row.id).await?;
+    if !findings.is_empty() {
+        screen.heading(&format!("session {}, last used {} UTC", row.id, moment(row.used)));
+    }
+    for finding in &findings {
+        screen.text(&finding.to_string());
+    }
+    Ok(findings.len() as u64)
+}
+
+fn said(verify: bool, findings: u64) -> String {
+    match (verify, findings) {
+        (false, _) => "not verified (--verify reads everything again)".into(),
+        (true, 0) => "everything agrees with itself".into(),
+        (true, findings) => {
+            format!("{findings} findings; the store was left as it is, restore it from a backup")
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Reading all that a session has stored, to prove that it agrees with itself.
+
+use everturn_core::{
+    Error, ErrorKind, Result,
+    conversation::{Conversation, Lineage},
+    document::ScopeKey,
+    storage::{DocumentQuery, EntryQuery, Order, SubmissionFilter, SubmissionQuery, TaskQuery},
+    verify::{Finding, Stored},
+};
+
+use super::{SessionReader, document::Committed};
+
+/// How many entries are read at a time.
+const PAGE: usize = 500;
+
+impl SessionReader {
+    /// Reads everything again and proves that it agrees with itself. Gives all that is wrong; changes nothing.
+    ///
+    /// Shape: what cannot be read for its own sake (a checksum, a document that does not fold) is a finding, and the
+    /// rest is read on.
+    /// Errors: what keeps the store from being read at all.
+    pub async fn verify(&self) -> Result<Vec<Finding>> {
+        let (store, session) = (self.store(), self.row().id);
+        let mut stored = Stored::new(self.row().clone());
+        let mut findings = Vec::new();
+        stored.conversations = note(&mut findings, store.conversations(session).await)?;
+        stored.tasks = note(
+            &mut findings,
+            store.tasks(TaskQuery { session, live: false, ids: None, owner: None }).await,
+        )?;
+        let only = SubmissionFilter::All;
+        stored.submissions = note(&mut findings, store.submissions(SubmissionQuery { session, only }).await)?;
+        stored.usage = note(&mut findings, store.usage(session).await)?;
+        for conversation in &stored.conversations.clone() {
+            self.read_entries(conversation, &mut stored, &mut findings).await?;
+            self.read_documents(ScopeKey::Conversation(conversation.id), &mut findings).await?;
+        }
+        self.read_documents(ScopeKey::Session, &mut findings).await?;
+        for task in &stored.tasks.clone() {
+            self.read_documents(ScopeKey::Task(task.id), &mut findings).await?;
+        }
+        // What could not be read is missing everywhere else: then only that is told.
+        if findings.is_empty() {
+            findings = stored.verify();
+        }
+        Ok(findings)
+    }
+
+    async fn read_entries(
+        &self,
+        conversation: &Conversation,
+        stored: &mut Stored,
+        findings: &mut Vec<Finding>,
+    ) -> Result<()> {
+        let mut after = None;
+        loop {
+            let query = EntryQuery {
+                after,
+                order: Order::OldestFirst,
+                limit: PAGE,
+                ..EntryQuery::of(self.row().id, Lineage::new(conversation.id))
+            };
+            let page = note(findings, self.store().entries(query).await)?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.id);
+            stored.entries.extend(page);
+        }
+    }
+
+    async fn read_documents(&self, scope: ScopeKey, findings: &mut Vec<Finding>) -> Result<()> {
+        let query = DocumentQuery { session: self.row().id, scope, kind: None, at: None };
+        for state in note(findings, self.store().documents(query).await)? {
+            note(findings, Committed::fold(&state).map(|_| Vec::<()>::new()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes what was read; what is damaged becomes a finding.
+fn note<T>(findings: &mut Vec<Finding>, read: Result<Vec<T>>) -> Result<Vec<T>> {
+    match read {
+        Err(error) => match error.kind() {
+            ErrorKind::Corrupt { what, where_ } => {
+                findings.push(Finding { record: where_.clone(), what: what.clone() });
+                Ok(Vec::new())
+            }
+            _ => Err(Error::clone(&error)),
+        },
+        read => read,
+    }
+}
