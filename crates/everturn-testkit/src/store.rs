@@ -121,6 +121,7 @@ promises! { $
         a_request_id_finds_its_submission
         a_request_id_belongs_to_one_conversation
         a_request_id_is_not_given_to_a_second_submission
+        all_submissions_are_listed
         live_submissions_are_those_that_have_not_ended
         the_ledger_keeps_its_order
     }
@@ -140,6 +141,7 @@ promises! { $
     listing {
         sessions_come_newest_first_a_page_at_a_time
         a_repeated_creation_gives_the_same_session
+        a_request_id_finds_the_session_that_it_created
         an_id_in_use_is_a_conflict
         a_row_says_what_the_creator_said
         an_unknown_session_has_no_row

@@ -37,6 +37,19 @@ pub async fn a_repeated_creation_gives_the_same_session(store: &Store) {
     Scene::create(store, 3, requested("c-2")).await;
 }
 
+/// A creation that may have gone through is looked for by its request id.
+pub async fn a_request_id_finds_the_session_that_it_created(store: &Store) {
+    for (n, request) in [(1, "c-1"), (2, "c-2")] {
+        Scene::create(store, n, requested(request)).await;
+    }
+    let by = |request: &str| SessionQuery { request: Some(request.into()), ..SessionQuery::default() };
+    let ids = |rows: Vec<SessionRow>| rows.into_iter().map(|row| row.id).collect::<Vec<_>>();
+    assert_eq!(ids(store.sessions(by("c-1")).await.unwrap()), [session_id(1)]);
+    assert_eq!(store.sessions(by("c-3")).await.unwrap(), []);
+    let behind = SessionQuery { after: Some(session_id(1)), ..by("c-2") };
+    assert_eq!(store.sessions(behind).await.unwrap(), [], "it does not stand behind the other in the list");
+}
+
 /// A session is not created over another.
 pub async fn an_id_in_use_is_a_conflict(store: &Store) {
     Scene::create(store, 1, requested("c-1")).await;

@@ -50,6 +50,15 @@ pub async fn a_request_id_finds_its_submission(store: &Store) {
     assert_eq!(store.submissions(query(&scene, request("r-2"))).await.unwrap(), []);
 }
 
+/// All submissions, settled ones included, come in the order of their ids.
+pub async fn all_submissions_are_listed(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    let (mut first, second) = (scene.submission(Some("r-1")), scene.submission(None));
+    first.state = SubmissionState::Settled { end: End::Withdrawn, place: None };
+    scene.commit(vec![second.clone().into_write(), first.clone().into_write()]).await.unwrap();
+    assert_eq!(store.submissions(query(&scene, SubmissionFilter::All)).await.unwrap(), [first, second]);
+}
+
 /// Two conversations may use the same request id.
 pub async fn a_request_id_belongs_to_one_conversation(store: &Store) {
     let mut scene = Scene::new(store).await;
