@@ -18,7 +18,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use everturn_core::{
     Error, Result,
     env::{Env, Nowhere},
-    id::{ConversationId, SessionId},
+    id::SessionId,
     model::ModelRef,
     policy::Policy,
     storage::{NewSession, SessionQuery, SessionRow, Store},
@@ -283,6 +283,3 @@ impl std::fmt::Debug for Harness {
         f.debug_struct("Harness").field("registry", &self.0.registry()).finish_non_exhaustive()
     }
 }
-
-/// The root of a session, as conversation documents are addressed.
-pub(crate) const ROOT: ConversationId = ConversationId::ROOT;

@@ -57,6 +57,12 @@ pub struct EntryQuery {
 }
 
 impl EntryQuery {
+    /// One entry, where it is visible along a lineage.
+    pub fn one(session: SessionId, lineage: &Lineage, id: EntryId) -> Self {
+        let after = Some(EntryId(id.0.saturating_sub(1)));
+        Self { after, limit: 1, ..Self::of(session, lineage.capped(id)) }
+    }
+
     /// All entries along a lineage, newest first.
     pub fn of(session: SessionId, lineage: Lineage) -> Self {
         Self {

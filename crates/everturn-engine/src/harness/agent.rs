@@ -1,7 +1,7 @@
 //! What a conversation runs with, as a document.
 
 use everturn_core::{
-    Error, Result,
+    Result,
     document::{Document, ScopeKey},
     id::{ConversationId, DocumentId},
     json::RawJson,
@@ -10,7 +10,6 @@ use everturn_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::ROOT;
 use crate::session::Stage;
 
 /// What a conversation runs with. Rewindable; a fork starts with it as of the fork's entry.
@@ -47,7 +46,7 @@ impl Agent {
         stage.minted += 1;
         let record = DocumentRecord {
             id: DocumentId(stage.minted),
-            scope: ScopeKey::Conversation(ROOT),
+            scope: ScopeKey::Conversation(ConversationId::ROOT),
             kind: Self::KIND.into(),
             history: Self::HISTORY,
             fork: Self::FORK,
@@ -96,11 +95,10 @@ pub struct Current {
 
 impl Default for Current {
     fn default() -> Self {
-        Self { conversation: ROOT }
+        Self { conversation: ConversationId::ROOT }
     }
 }
 
-/// An agent without a model cannot run a turn.
-pub(super) fn no_model() -> Error {
-    Error::invalid("run a turn: the conversation has no model; configure one, as provider/model")
-}
+/// Why an agent without a model cannot run a turn.
+pub(super) const NO_MODEL: &str =
+    "run a turn: the conversation has no model; configure one, as provider/model";

@@ -73,14 +73,12 @@ impl ConversationHandle {
         }
         self.live.conversation(self.id).await?;
         let Input { parts, request, when_busy } = input;
-        // What waits must fit when it is placed: then there is nobody left to tell.
-        check_entry(&user_entry(parts.clone()))?;
         let id = SubmissionId(tx.mint());
-        let state = SubmissionState::Queued { parts: parts.clone() };
+        let state = SubmissionState::Queued { parts };
         let record = SubmissionRecord { id, conversation: self.id, request, state, time: tx.time() };
         match (tx.live_turn(self.id), when_busy) {
-            (None, _) => admit(self.live.shared(), &mut tx, record, parts).await?,
-            (Some(_), WhenBusy::FollowUp) => tx.put_submission(record),
+            (None, _) => admit(self.live.shared(), &mut tx, record).await?,
+            (Some(_), WhenBusy::FollowUp) => wait(&mut tx, record)?,
             (Some(turn), WhenBusy::Reject) => {
                 let message = format!("submit to conversation {}: turn {} runs", self.id, turn.id);
                 return Err(Error::conflict(message));
@@ -138,6 +136,15 @@ impl ConversationHandle {
         let is_idle = || self.live.session().0.state().live.is_idle(self.id).then_some(());
         self.live.when(|| std::future::ready(Ok(is_idle()))).await
     }
+}
+
+/// Stages an input that waits. It must fit when it is placed: then there is nobody left to tell.
+fn wait(tx: &mut Transaction, submission: SubmissionRecord) -> Result<()> {
+    if let SubmissionState::Queued { parts } = &submission.state {
+        check_entry(&user_entry(parts.clone()))?;
+    }
+    tx.put_submission(submission);
+    Ok(())
 }
 
 /// Marks the turn of a conversation and its calls as told to stop. What runs of them is stopped once that is committed.

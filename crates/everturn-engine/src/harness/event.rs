@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use everturn_core::{
     Result,
-    document::{self, Document, Scope},
+    document::{Document, Scope},
     entry::EntryRecord,
     id::{ConversationId, EntryId, Epoch, Seq, SessionId, SubmissionId, TaskId},
     message::{CallId, Outcome, Usage},
@@ -236,7 +236,7 @@ impl Events {
         let entries = self.entries_after(seen.entry()).await?;
         let cursor = |seq| Cursor { session: self.live.id(), epoch: self.live.epoch(), seq };
         let partial = match &committed {
-            Some(partial) => document::decode::<Partial>(partial.value.clone(), partial.version)?,
+            Some(partial) => partial.read()?,
             None => Partial::default(),
         };
         let shown_at = committed.map_or(Seq(0), |partial| partial.seq);

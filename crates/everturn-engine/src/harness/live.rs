@@ -17,7 +17,7 @@ use everturn_core::{
 };
 
 use super::{
-    ROOT, Shared,
+    Shared,
     agent::Current,
     call,
     conversation::ConversationHandle,
@@ -106,7 +106,7 @@ impl LiveSession {
 
     /// The root conversation.
     pub fn root(&self) -> ConversationHandle {
-        self.conversation_handle(ROOT)
+        self.conversation_handle(ConversationId::ROOT)
     }
 
     /// The conversation that chats use: the root, until [`branch_from`](Self::branch_from) has moved it.

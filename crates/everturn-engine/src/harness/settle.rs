@@ -58,13 +58,10 @@ pub(super) fn settle(tx: &mut Transaction, submission: &SubmissionRecord, end: E
 
 /// Places the oldest queued input of a conversation, if there is one.
 async fn admit_queued(shared: &Shared, tx: &mut Transaction, conversation: ConversationId) -> Result<()> {
-    let Some(next) = tx.queued(conversation).into_iter().next() else {
-        return Ok(());
-    };
-    let SubmissionState::Queued { parts } = next.state.clone() else {
-        return Ok(());
-    };
-    admit(shared, tx, (*next).clone(), parts).await
+    match tx.queued(conversation).into_iter().next() {
+        Some(next) => admit(shared, tx, (*next).clone()).await,
+        None => Ok(()),
+    }
 }
 
 fn give_back(tx: &mut Transaction, conversation: ConversationId, reason: &str) {

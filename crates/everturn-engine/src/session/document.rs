@@ -48,6 +48,15 @@ impl Committed {
     }
 }
 
+impl Committed {
+    /// The value as a `T`.
+    ///
+    /// Errors: `Newer`, or `Invalid` when it does not read as one.
+    pub(crate) fn read<T: Document>(&self) -> Result<T> {
+        document::decode(self.value.clone(), self.version)
+    }
+}
+
 /// A typed value behind its type.
 trait Typed: Any + Send + Sync {
     fn encode(&self) -> Result<Value>;
@@ -94,7 +103,7 @@ impl Slot {
     /// A document that is to be edited as a `T`.
     pub(super) fn typed<T: Document>(record: DocumentRecord, before: Option<Arc<Committed>>) -> Result<Self> {
         let value = match &before {
-            Some(before) => document::decode::<T>(before.value.clone(), before.version)?,
+            Some(before) => before.read()?,
             None => T::default(),
         };
         Ok(Self { record, version: T::VERSION, before, change: Change::Typed(Box::new(value)) })

@@ -6,7 +6,7 @@ use everturn_core::{
     Error, Result,
     context::Context,
     conversation::Conversation,
-    document::{self, Document, Scope, ScopeKey},
+    document::{Document, Scope, ScopeKey},
     entry::EntryRecord,
     id::{ConversationId, EntryId},
     message::Message,
@@ -96,7 +96,7 @@ impl Session {
     /// Errors: `Newer`, or `Invalid` when it does not read as a `T`.
     pub async fn snapshot<T: Document>(&self, scope: T::Scope) -> Result<Option<T>> {
         match self.committed(scope.key(), T::KIND).await? {
-            Some(committed) => document::decode(committed.value.clone(), committed.version).map(Some),
+            Some(committed) => committed.read().map(Some),
             None => Ok(None),
         }
     }
@@ -118,10 +118,7 @@ impl Session {
             at: Some(entry.seq),
         };
         match self.0.opener.store.documents(query).await?.first() {
-            Some(state) => {
-                let committed = Committed::fold(state)?;
-                document::decode(committed.value, committed.version).map(Some)
-            }
+            Some(state) => Committed::fold(state)?.read().map(Some),
             None => Ok(None),
         }
     }
@@ -135,11 +132,7 @@ impl Session {
         if let Some(entry) = newest.filter(|entry| seen_by.lineage.sees(entry.conversation, id)) {
             return Ok(entry);
         }
-        let query = EntryQuery {
-            after: Some(EntryId(id.0.saturating_sub(1))),
-            limit: 1,
-            ..EntryQuery::of(self.id(), seen_by.lineage.capped(id))
-        };
+        let query = EntryQuery::one(self.id(), &seen_by.lineage, id);
         self.0.opener.store.entries(query).await?.pop().ok_or_else(|| {
             Error::not_found(format!(
                 "look for entry {id} in conversation {conversation}: it does not see one"

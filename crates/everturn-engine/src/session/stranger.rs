@@ -2,11 +2,11 @@
 
 use everturn_core::{
     Error, Result,
-    conversation::Conversation,
-    document::{self, Document, Scope},
+    conversation::{Conversation, Lineage},
+    document::{Document, Scope},
     entry::EntryRecord,
     id::{ConversationId, EntryId, SessionId},
-    storage::{DocumentQuery, EntryQuery, SessionRow, Store, TaskQuery},
+    storage::{DocumentQuery, EntryQuery, Order, SessionRow, Store, TaskQuery},
 };
 
 use super::document::Committed;
@@ -75,6 +75,18 @@ impl SessionReader {
         self.store.entries(EntryQuery { before, limit, ..EntryQuery::of(self.row.id, lineage) }).await
     }
 
+    /// The next entries along a lineage, oldest first: up to `limit` behind the cursor `after` (from the first, without
+    /// one).
+    pub async fn entries_after(
+        &self,
+        lineage: &Lineage,
+        after: Option<EntryId>,
+        limit: usize,
+    ) -> Result<Vec<EntryRecord>> {
+        let all = EntryQuery::of(self.row.id, lineage.clone());
+        self.store.entries(EntryQuery { after, limit, order: Order::OldestFirst, ..all }).await
+    }
+
     /// A document's committed value; none where there is no such document.
     ///
     /// Errors: `Newer`, or `Invalid` when it does not read as a `T`.
@@ -82,10 +94,7 @@ impl SessionReader {
         let (session, scope) = (self.row.id, scope.key());
         let query = DocumentQuery { session, scope, kind: Some(T::KIND.into()), at: None };
         match self.store.documents(query).await?.first() {
-            Some(state) => {
-                let committed = Committed::fold(state)?;
-                document::decode(committed.value, committed.version).map(Some)
-            }
+            Some(state) => Committed::fold(state)?.read().map(Some),
             None => Ok(None),
         }
     }

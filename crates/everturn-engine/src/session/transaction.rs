@@ -152,7 +152,7 @@ impl Transaction {
             return slot.value()?.map(|(version, value)| document::decode(value, version)).transpose();
         }
         match self.before(key, kind).await? {
-            Some(before) => document::decode(before.value.clone(), before.version).map(Some),
+            Some(before) => before.read().map(Some),
             None => Ok(None),
         }
     }

@@ -4,7 +4,7 @@ use everturn_core::{
     Error, ErrorKind, Result,
     conversation::{Conversation, Lineage},
     document::ScopeKey,
-    storage::{DocumentQuery, EntryQuery, Order, SubmissionFilter, SubmissionQuery, TaskQuery},
+    storage::{DocumentQuery, SubmissionFilter, SubmissionQuery, TaskQuery},
     verify::{Finding, Stored},
 };
 
@@ -52,15 +52,9 @@ impl SessionReader {
         stored: &mut Stored,
         findings: &mut Vec<Finding>,
     ) -> Result<()> {
-        let mut after = None;
+        let (own, mut after) = (Lineage::new(conversation.id), None);
         loop {
-            let query = EntryQuery {
-                after,
-                order: Order::OldestFirst,
-                limit: PAGE,
-                ..EntryQuery::of(self.row().id, Lineage::new(conversation.id))
-            };
-            let page = note(findings, self.store().entries(query).await)?;
+            let page = note(findings, self.entries_after(&own, after, PAGE).await)?;
             let Some(last) = page.last() else { return Ok(()) };
             after = Some(last.id);
             stored.entries.extend(page);

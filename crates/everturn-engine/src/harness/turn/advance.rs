@@ -1,7 +1,7 @@
 //! Moving a turn inside a transaction: decisions that need no effect follow each other in one commit.
 
 use everturn_core::{
-    Result,
+    Error, Result,
     entry::{Entry, kind},
     id::{ConversationId, EntryId, SubmissionId, TaskId},
     json::RawJson,
@@ -38,18 +38,19 @@ pub(crate) struct Turn {
 pub(crate) async fn admit(
     shared: &Shared,
     tx: &mut Transaction,
-    submission: SubmissionRecord,
-    parts: Vec<Part>,
+    mut submission: SubmissionRecord,
 ) -> Result<()> {
+    let SubmissionState::Queued { parts } = submission.state else {
+        let message = format!("place submission {}: it no longer waits", submission.id);
+        return Err(Error::conflict(message));
+    };
     let conversation = submission.conversation;
     let id = TaskId(tx.mint());
     let entry = user_entry(parts);
     let first = tx.append_for(Some(id), conversation, entry)?;
     let input = TurnInput { submission: submission.id, first };
-    tx.put_submission(SubmissionRecord {
-        state: SubmissionState::Placed(Place { turn: id, entry: first }),
-        ..submission
-    });
+    submission.state = SubmissionState::Placed(Place { turn: id, entry: first });
+    tx.put_submission(submission);
     let state = TurnState {
         phase: Phase::Asked,
         step: 0,
@@ -128,7 +129,7 @@ impl Turn {
         let agent = tx.snapshot::<Agent>(self.conversation()).await?.unwrap_or_default();
         let model = match agent.model {
             Some(model) => model,
-            None => return self.fail("no_model", agent::no_model().to_string()),
+            None => return self.fail("no_model", agent::NO_MODEL.into()),
         };
         if let Err(error) = shared.models.resolve(&model) {
             return self.fail("no_model", error.to_string());

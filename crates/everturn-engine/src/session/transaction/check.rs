@@ -158,11 +158,7 @@ impl Transaction {
         if let Some(staged) = self.staged_entry(entry) {
             return Ok(lineage.sees(staged.conversation, entry));
         }
-        let query = EntryQuery {
-            after: Some(EntryId(entry.0.saturating_sub(1))),
-            limit: 1,
-            ..EntryQuery::of(self.session.id(), lineage.capped(entry))
-        };
+        let query = EntryQuery::one(self.session.id(), &lineage, entry);
         Ok(!self.session.0.opener.store.entries(query).await?.is_empty())
     }
 }
