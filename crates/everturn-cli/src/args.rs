@@ -106,3 +106,10 @@ pub(crate) struct Which {
     #[arg(long = "continue")]
     pub(crate) r#continue: bool,
 }
+
+impl Which {
+    /// Whether a new session is meant.
+    pub(crate) fn is_new(&self) -> bool {
+        self.session.is_none() && !self.r#continue
+    }
+}

@@ -24,7 +24,7 @@ use crate::{
 /// How fast the demo model speaks: a wait between words.
 const PACE: Duration = Duration::from_millis(12);
 /// How many sessions are asked for at a time.
-const PAGE: usize = 500;
+pub(crate) const PAGE: usize = 500;
 
 /// A harness over what is configured.
 pub(crate) struct Host {
@@ -89,9 +89,10 @@ impl Host {
         let (mut last, mut query) =
             (None::<SessionRow>, SessionQuery { limit: PAGE, ..SessionQuery::default() });
         loop {
-            let page = self.harness.sessions(query.clone()).await?;
-            let Some(oldest) = page.last() else { break };
-            query.after = Some(oldest.id);
+            let page = self.next_page(&mut query).await?;
+            if page.is_empty() {
+                break;
+            }
             last = last.into_iter().chain(page).max_by_key(|row| row.used);
         }
         last.map(|row| row.id).ok_or_else(|| {
@@ -100,9 +101,18 @@ impl Host {
         })
     }
 
-    /// Whether nobody named a model, so that the built-in one answers.
-    pub(crate) fn is_demo(&self) -> bool {
-        self.config.model.is_none()
+    /// The next page of sessions, newest first; empty at the end.
+    pub(crate) async fn next_page(&self, query: &mut SessionQuery) -> Result<Vec<SessionRow>, Failure> {
+        let page = self.harness.sessions(query.clone()).await?;
+        query.after = page.last().map(|oldest| oldest.id).or(query.after);
+        Ok(page)
+    }
+
+    /// What to tell a person before a new session, where nobody named a model, so that the built-in one answers.
+    pub(crate) fn notice(&self, which: &Which) -> Option<&'static str> {
+        let is_demo = which.is_new() && self.config.model.is_none();
+        is_demo
+            .then_some("no model is configured, so the built-in demo model answers (it is no language model)")
     }
 }
 
@@ -150,7 +160,7 @@ fn environment(agent: &Agent) -> everturn::Result<Env> {
     }
 }
 
-fn demo() -> ModelRef {
+pub(crate) fn demo() -> ModelRef {
     ModelRef { provider: "demo".into(), model: "demo".into(), endpoint: None }
 }
 

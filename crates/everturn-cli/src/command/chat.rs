@@ -26,11 +26,10 @@ Ctrl-C ends a turn that runs.";
 
 pub(crate) async fn run(place: &Place, which: &Which) -> Result<Exit, Failure> {
     let host = Host::open(place, Missing::Create).await?;
-    let is_new = which.session.is_none() && !which.r#continue;
-    let session = if is_new { None } else { Some(host.session(which, "").await?) };
+    let session = if which.is_new() { None } else { Some(host.session(which, "").await?) };
     let form = Form::Screen(Box::new(Screen::new()));
     let mut chat = Chat { host, session, form, signals: Signals::listen()? };
-    chat.greet();
+    chat.greet(which);
     // What was cut off goes on before anything new is asked.
     for asked in chat.session.as_ref().map_or_else(Vec::new, LiveSession::open_submissions) {
         chat.follow(&asked).await?;
@@ -102,19 +101,13 @@ impl Chat {
         Ok(())
     }
 
-    fn greet(&mut self) {
+    fn greet(&mut self, which: &Which) {
         self.note(&format!("everturn in {}; /help says what else there is", self.host.config.root.display()));
-        match &self.session {
-            Some(session) => {
-                let id = session.id();
-                self.note(&format!("session {id}"));
-            }
-            None if self.host.is_demo() => {
-                self.note(
-                    "no model is configured, so the built-in demo model answers (it is no language model)",
-                );
-            }
-            None => {}
+        if let Some(id) = self.session.as_ref().map(|session| session.id()) {
+            self.note(&format!("session {id}"));
+        }
+        if let Some(notice) = self.host.notice(which) {
+            self.note(notice);
         }
     }
 

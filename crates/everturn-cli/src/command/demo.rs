@@ -3,10 +3,7 @@
 use std::{fs, os::unix::process::ExitStatusExt, path::Path, process::Stdio};
 
 use everturn::{
-    EventKind, Input, LiveSession, Submission, TurnEnd,
-    message::Outcome,
-    model::{ModelRef, Thinking},
-    submission::End,
+    EventKind, Input, LiveSession, Submission, TurnEnd, message::Outcome, model::Thinking, submission::End,
 };
 
 use crate::{
@@ -199,7 +196,7 @@ async fn host(directory: &Path, missing: Missing) -> Result<Host, Failure> {
     let config = Config {
         store: format!("sqlite:{}", root.join("store.db").display()),
         root,
-        model: Some(ModelRef { provider: "demo".into(), model: "demo".into(), endpoint: None }),
+        model: Some(host::demo()),
         thinking: Thinking::Default,
         chat: Chat { base_url: "http://127.0.0.1:1/v1".into(), key: None, endpoint_key: None },
     };

@@ -7,12 +7,9 @@ use everturn::storage::{SessionQuery, SessionRow};
 use crate::{
     args::Place,
     exit::{Exit, Failure},
-    host::{Host, Missing},
+    host::{Host, Missing, PAGE},
     screen::{Screen, moment},
 };
-
-/// How many sessions are asked for at a time.
-const PAGE: usize = 100;
 
 pub(crate) async fn run(place: &Place, verify: bool) -> Result<Exit, Failure> {
     let host = Host::open(place, Missing::Refuse).await?;
@@ -20,9 +17,10 @@ pub(crate) async fn run(place: &Place, verify: bool) -> Result<Exit, Failure> {
     let (mut sessions, mut findings) = (0_u64, 0_u64);
     let mut query = SessionQuery { limit: PAGE, ..SessionQuery::default() };
     loop {
-        let page = host.harness.sessions(query.clone()).await?;
-        let Some(oldest) = page.last() else { break };
-        query.after = Some(oldest.id);
+        let page = host.next_page(&mut query).await?;
+        if page.is_empty() {
+            break;
+        }
         for row in &page {
             sessions += 1;
             if verify {

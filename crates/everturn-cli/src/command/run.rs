@@ -20,14 +20,11 @@ pub(crate) async fn run(place: &Place, which: &Which, prompt: String, json: bool
     if prompt.trim().is_empty() {
         return Err(Failure::usage("run: the prompt is empty; say what you want to know"));
     }
-    let is_new = which.session.is_none() && !which.r#continue;
-    let missing = if is_new { Missing::Create } else { Missing::Refuse };
+    let missing = if which.is_new() { Missing::Create } else { Missing::Refuse };
     let host = Host::open(place, missing).await?;
     let session = host.session(which, &prompt).await?;
-    if host.is_demo() && is_new {
-        eprintln!(
-            "everturn: no model is configured, so the built-in demo model answers (it is no language model)"
-        );
+    if let Some(notice) = host.notice(which) {
+        eprintln!("everturn: {notice}");
     }
     let asked = session.current().await?.submit(Input::text(prompt)).await?;
     let ended = follow(&session, &asked, &mut Signals::listen()?, &mut Form::of(json)).await;

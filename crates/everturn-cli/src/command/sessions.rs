@@ -1,33 +1,27 @@
 //! `everturn sessions`: what is stored, newest first.
 
-use everturn::{
-    id::SessionId,
-    storage::{SessionQuery, SessionRow},
-};
+use everturn::storage::{SessionQuery, SessionRow};
 use serde_json::json;
 
 use crate::{
     args::Place,
     exit::{Exit, Failure},
     follow::line,
-    host::{Host, Missing},
+    host::{Host, Missing, PAGE},
     screen::{Screen, moment},
 };
-
-/// How many sessions are asked for at a time.
-const PAGE: usize = 100;
 
 pub(crate) async fn run(place: &Place, limit: usize, json: bool) -> Result<Exit, Failure> {
     let host = Host::open(place, Missing::Refuse).await?;
     let mut screen = Screen::new();
-    let (mut left, mut after) = (limit, None::<SessionId>);
+    let (mut left, mut query) = (limit, SessionQuery::default());
     while left > 0 {
-        let page = host
-            .harness
-            .sessions(SessionQuery { after, limit: left.min(PAGE), ..SessionQuery::default() })
-            .await?;
-        let Some(last) = page.last() else { break };
-        (after, left) = (Some(last.id), left - page.len());
+        query.limit = left.min(PAGE);
+        let page = host.next_page(&mut query).await?;
+        if page.is_empty() {
+            break;
+        }
+        left -= page.len();
         for row in &page {
             if json {
                 line(&fields(row)).map_err(|fault| Failure::output(&fault))?;
@@ -37,7 +31,7 @@ pub(crate) async fn run(place: &Place, limit: usize, json: bool) -> Result<Exit,
         }
     }
     screen.delivered().map_err(|fault| Failure::output(&fault))?;
-    if after.is_none() && !json {
+    if query.after.is_none() && !json {
         eprintln!("everturn: the store has no sessions yet");
     }
     Ok(Exit::Answered)

@@ -5,7 +5,6 @@ use everturn::{
     entry::{EntryRecord, kind},
     id::SessionId,
     message::{Message, Part},
-    storage::{EntryQuery, Order},
 };
 
 use crate::{
@@ -33,13 +32,7 @@ pub(crate) async fn run(place: &Place, id: SessionId) -> Result<Exit, Failure> {
     let lineage = reader.conversation(current).await?.lineage;
     let mut after = None;
     loop {
-        let query = EntryQuery {
-            after,
-            order: Order::OldestFirst,
-            limit: PAGE,
-            ..EntryQuery::of(id, lineage.clone())
-        };
-        let page = reader.store().entries(query).await?;
+        let page = reader.entries_after(&lineage, after, PAGE).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.id);
         page.iter().for_each(|entry| show(entry, &mut screen));

@@ -12,7 +12,7 @@ use everturn_core::{
         DocumentQuery, DocumentRecord, DocumentWrite, NewSession, Revision, Store, SubmissionFilter,
         SubmissionQuery, TaskQuery, Write,
     },
-    usage::UsageRow,
+    usage::{RequestEnd, UsageRow},
 };
 
 use super::scene::{IntoWrite, Scene, creation, json, session_id};
@@ -135,7 +135,7 @@ pub async fn the_title_and_the_usage_are_part_of_the_batch(store: &Store) {
         step: 1,
         attempt: 1,
         model: "chat/qwen".into(),
-        end: everturn_core::usage::RequestEnd::Complete,
+        end: RequestEnd::Complete,
         usage: Some(Usage { input: Some(3), ..Usage::default() }),
         time: Timestamp(7),
     };

@@ -6,7 +6,7 @@ use everturn_core::{
     id::{ConversationId, EntryId, TaskId},
     storage::{Store, SubmissionFilter, SubmissionQuery, Write},
     submission::{End, Place, SubmissionState},
-    usage::UsageRow,
+    usage::{RequestEnd, UsageRow},
 };
 
 use super::scene::{IntoWrite, Scene};
@@ -104,7 +104,7 @@ pub async fn the_ledger_keeps_its_order(store: &Store) {
         step,
         attempt: 1,
         model: "chat/qwen".into(),
-        end: everturn_core::usage::RequestEnd::Complete,
+        end: RequestEnd::Complete,
         usage: None,
         time: Timestamp(7),
     };
