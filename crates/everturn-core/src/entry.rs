@@ -167,6 +167,28 @@ impl Entry {
         self
     }
 
+    /// What its messages say, one after the other.
+    pub fn text(&self) -> String {
+        let texts: Vec<_> = self.messages.iter().map(|message| message.text()).collect();
+        texts.join("\n")
+    }
+
+    /// Bytes of text in it: a lower bound of its JSON that costs no encoding.
+    pub fn weight(&self) -> usize {
+        let data = self.data.as_ref().map_or(0, |data| data.get().len());
+        let edited = self.edits.iter().flat_map(|edit| edit.messages.iter().flatten());
+        data + self.messages.iter().chain(edited).map(|message| message.weight()).sum::<usize>()
+    }
+
+    /// What is left of it when its contents are taken away: kind, head, which entries it edits (they stay omitted), and
+    /// `hash`, by which the contents are known to whoever still has them.
+    #[must_use]
+    pub fn purged(&self, hash: &str) -> Self {
+        let data = RawJson::of(&serde_json::json!({ "purged": hash })).expect("a map of a text is JSON");
+        let edits = self.edits.iter().map(|edit| Edit::omit(edit.target)).collect();
+        Self { kind: self.kind.clone(), messages: Vec::new(), data: Some(data), head: self.head, edits }
+    }
+
     /// The data as a `T`; none when the entry is of another kind.
     ///
     /// Errors: `Invalid` when data of this kind does not read as a `T`.

@@ -13,7 +13,7 @@ use crate::{
 macro_rules! number {
     ($($(#[$doc:meta])* $name:ident, $noun:literal;)*) => {
         $($(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(transparent)]
         pub struct $name(pub u64);
 
@@ -160,4 +160,64 @@ unique! {
     /// assert!("not an id".parse::<OwnerId>().is_err());
     /// ```
     OwnerId, "owner id";
+    /// One upload of a blob, random.
+    ///
+    /// ```
+    /// use everturn_core::id::UploadId;
+    /// assert!("not an id".parse::<UploadId>().is_err());
+    /// ```
+    UploadId, "upload id";
+}
+
+/// A blob's id: the SHA-256 of its bytes, written as 64 hexadecimal digits.
+///
+/// ```
+/// use everturn_core::id::BlobId;
+/// let id = BlobId([0xab; 32]);
+/// assert_eq!(id.to_string().len(), 64);
+/// assert_eq!(id.to_string().parse::<BlobId>().unwrap(), id);
+/// assert!("abc".parse::<BlobId>().is_err());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlobId(pub [u8; 32]);
+
+impl fmt::Display for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for BlobId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let mut bytes = [0; 32];
+        let digit = |at: usize| text.as_bytes().get(at).and_then(|byte| char::from(*byte).to_digit(16));
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            let pair = digit(2 * at).zip(digit(2 * at + 1)).filter(|_| text.len() == 64);
+            let (high, low) = pair.ok_or_else(|| {
+                Error::invalid(format!("read blob id {text:?}: it has 64 hexadecimal digits"))
+            })?;
+            *byte = u8::try_from(16 * high + low).expect("two hexadecimal digits are a byte");
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl Serialize for BlobId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for BlobId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
 }

@@ -15,8 +15,8 @@ use crate::{
 /// use everturn_core::task::{TaskOutcome, TaskRecord, TaskState};
 ///
 /// let mut task = TaskRecord {
-///     id: TaskId(5), conversation: ConversationId::ROOT, owner: None, kind: "app.pay".into(), version: 1,
-///     input: RawJson::empty(), state: TaskState::Ready { checkpoint: RawJson::empty() },
+///     id: TaskId(5), conversation: ConversationId::ROOT, owner: None, background: false, kind: "app.pay".into(),
+///     version: 1, input: RawJson::empty(), state: TaskState::Ready { checkpoint: RawJson::empty() },
 ///     abort: None, started: Timestamp(0), ended: None,
 /// };
 /// assert!(task.is_live());
@@ -31,6 +31,9 @@ pub struct TaskRecord {
     pub conversation: ConversationId,
     /// The task whose work it is part of.
     pub owner: Option<TaskId>,
+    /// Whether it neither keeps its conversation busy nor dies with it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub background: bool,
     /// The name of its code.
     pub kind: String,
     /// The version of its code that wrote the record.
@@ -157,4 +160,8 @@ impl TaskRecord {
         self.state = TaskState::Ended { outcome };
         self.ended = Some(now);
     }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }

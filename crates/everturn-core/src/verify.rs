@@ -45,7 +45,8 @@ impl fmt::Display for Finding {
 ///
 /// let row = SessionRow {
 ///     id: "0198c0de-0000-7000-8000-000000000000".parse().unwrap(), new: NewSession::default(),
-///     created: Timestamp(0), used: Timestamp(0), head: Seq(1), epoch: Epoch(1), minted: 1, owner: None,
+///     created: Timestamp(0), used: Timestamp(0), head: Seq(1), epoch: Epoch(1), minted: 1, bytes: 0,
+///     owner: None,
 /// };
 /// let findings = Stored::new(row).verify();
 /// assert_eq!(findings[0].to_string(), "conversation 1: the root is not there");

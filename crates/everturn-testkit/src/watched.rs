@@ -2,16 +2,7 @@
 
 use everturn_core::{
     BoxFuture, Result,
-    conversation::Conversation,
-    entry::EntryRecord,
-    id::{ConversationId, Epoch, OwnerId, SessionId},
-    storage::{
-        Batch, Claim, Committed, Create, Created, DocumentQuery, DocumentState, EntryQuery, Lease,
-        SessionQuery, SessionRow, Stats, Storage, Store, SubmissionQuery, TaskQuery,
-    },
-    submission::SubmissionRecord,
-    task::TaskRecord,
-    usage::UsageRow,
+    storage::{Batch, Committed, Create, Created, Layer, Store},
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,14 +25,14 @@ pub enum Moment {
 /// A store whose commits are told of; a creation is a commit.
 ///
 /// ```
-/// use everturn_core::{memory::Memory, storage::Store};
+/// use everturn_core::{memory::Memory, storage::{Layered, Store}};
 /// use everturn_testkit::watched::Watched;
 ///
 /// let memory = Store::new(Memory::new());
-/// let store = Store::new(Watched::new(memory, |moment, number| {
+/// let store = Store::new(Layered(Watched::new(memory, |moment, number| {
 ///     println!("{moment:?} commit {number}");
 ///     Box::pin(async {})
-/// }));
+/// })));
 /// ```
 pub struct Watched {
     store: Store,
@@ -76,7 +67,11 @@ impl Watched {
     }
 }
 
-impl Storage for Watched {
+impl Layer for Watched {
+    fn inner(&self) -> &Store {
+        &self.store
+    }
+
     async fn create(&self, create: Create) -> Result<Created> {
         self.told(self.store.create(create)).await
     }
@@ -84,61 +79,5 @@ impl Storage for Watched {
     async fn commit(&self, batch: Batch) -> Result<Committed> {
         self.refusals.check()?;
         self.told(self.store.commit(batch)).await
-    }
-
-    async fn claim(&self, claim: Claim) -> Result<Lease> {
-        self.store.claim(claim).await
-    }
-
-    async fn renew(&self, claim: Claim, epoch: Epoch) -> Result<Lease> {
-        self.store.renew(claim, epoch).await
-    }
-
-    async fn release(&self, session: SessionId, owner: OwnerId, epoch: Epoch) -> Result<()> {
-        self.store.release(session, owner, epoch).await
-    }
-
-    async fn session(&self, session: SessionId) -> Result<Option<SessionRow>> {
-        self.store.session(session).await
-    }
-
-    async fn sessions(&self, query: SessionQuery) -> Result<Vec<SessionRow>> {
-        self.store.sessions(query).await
-    }
-
-    async fn conversations(&self, session: SessionId) -> Result<Vec<Conversation>> {
-        self.store.conversations(session).await
-    }
-
-    async fn conversation(&self, session: SessionId, id: ConversationId) -> Result<Option<Conversation>> {
-        self.store.conversation(session, id).await
-    }
-
-    async fn entries(&self, query: EntryQuery) -> Result<Vec<EntryRecord>> {
-        self.store.entries(query).await
-    }
-
-    async fn documents(&self, query: DocumentQuery) -> Result<Vec<DocumentState>> {
-        self.store.documents(query).await
-    }
-
-    async fn tasks(&self, query: TaskQuery) -> Result<Vec<TaskRecord>> {
-        self.store.tasks(query).await
-    }
-
-    async fn submissions(&self, query: SubmissionQuery) -> Result<Vec<SubmissionRecord>> {
-        self.store.submissions(query).await
-    }
-
-    async fn usage(&self, session: SessionId) -> Result<Vec<UsageRow>> {
-        self.store.usage(session).await
-    }
-
-    async fn owner(&self) -> Option<OwnerId> {
-        self.store.owner().await
-    }
-
-    async fn stats(&self) -> Result<Stats> {
-        self.store.stats().await
     }
 }

@@ -1,7 +1,7 @@
 //! One session's rows in memory.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     ops::Bound,
 };
 
@@ -11,10 +11,11 @@ use crate::{
     document::{History, ScopeKey},
     entry::{EntryRecord, kind},
     error::{Error, Result},
-    id::{ConversationId, DocumentId, EntryId, Epoch, OwnerId, Seq, SubmissionId, TaskId},
+    id::{BlobId, ConversationId, DocumentId, EntryId, Epoch, OwnerId, Seq, SessionId, SubmissionId, TaskId},
     storage::{
-        Batch, Committed, Create, DocumentQuery, DocumentRecord, DocumentState, DocumentWrite, EntryQuery,
-        Lease, Only, Order, Revision, SessionRow, SubmissionFilter, TaskQuery, Write,
+        Batch, Committed, Create, DocumentQuery, DocumentRecord, DocumentState, DocumentWrite, Due,
+        EntryQuery, EpochStart, Hit, Lease, Mail, MailFilter, MailRow, Only, Order, Posted, Receipt,
+        Revision, SessionRow, SubmissionFilter, TaskQuery, Write, excerpt, terms,
     },
     submission::SubmissionRecord,
     task::TaskRecord,
@@ -23,21 +24,36 @@ use crate::{
 
 pub(super) struct Session {
     pub(super) row: SessionRow,
-    pub(super) conversations: BTreeMap<ConversationId, Conversation>,
+    pub(super) due: Due,
     pub(super) usage: Vec<UsageRow>,
-    entries: BTreeMap<(ConversationId, EntryId), EntryRecord>,
-    tasks: BTreeMap<TaskId, TaskRecord>,
+    pub(super) blobs: HashSet<BlobId>,
+    /// Where each epoch began, oldest first.
+    pub(super) epochs: Vec<EpochStart>,
+    /// Up to which commit history was trimmed.
+    pub(super) floor: Seq,
+    pub(super) conversations: BTreeMap<ConversationId, (Seq, Conversation)>,
+    pub(super) entries: BTreeMap<(ConversationId, EntryId), EntryRecord>,
+    pub(super) tasks: BTreeMap<TaskId, (Seq, TaskRecord)>,
     live_tasks: BTreeSet<TaskId>,
-    submissions: BTreeMap<SubmissionId, SubmissionRecord>,
+    pub(super) submissions: BTreeMap<SubmissionId, (Seq, SubmissionRecord)>,
     live_submissions: BTreeSet<SubmissionId>,
     requests: HashMap<(ConversationId, String), SubmissionId>,
-    documents: BTreeMap<DocumentId, Document>,
+    pub(super) documents: BTreeMap<DocumentId, Document>,
     scopes: BTreeMap<ScopeKey, Vec<DocumentId>>,
+    /// In the order in which it was posted; with the commit that took it.
+    mail: Vec<(Option<Seq>, MailRow)>,
 }
 
-struct Document {
-    record: DocumentRecord,
-    revisions: Vec<(Seq, Revision)>,
+pub(super) struct Document {
+    pub(super) record: DocumentRecord,
+    pub(super) revisions: Vec<Kept>,
+}
+
+/// A revision that is kept, and the commit that wrote it.
+pub(super) struct Kept {
+    pub(super) seq: Seq,
+    pub(super) number: u64,
+    pub(super) revision: Revision,
 }
 
 impl Session {
@@ -50,12 +66,17 @@ impl Session {
             head: Seq(0),
             epoch: create.first.epoch,
             minted: 0,
+            bytes: 0,
             owner: Some((create.first.owner, create.until)),
         };
         Self {
+            epochs: vec![EpochStart { epoch: row.epoch, head: Seq(0) }],
             row,
-            conversations: BTreeMap::new(),
+            due: Due::None,
             usage: Vec::new(),
+            blobs: HashSet::new(),
+            floor: Seq(0),
+            conversations: BTreeMap::new(),
             entries: BTreeMap::new(),
             tasks: BTreeMap::new(),
             live_tasks: BTreeSet::new(),
@@ -64,7 +85,22 @@ impl Session {
             requests: HashMap::new(),
             documents: BTreeMap::new(),
             scopes: BTreeMap::new(),
+            mail: Vec::new(),
         }
+    }
+
+    /// Begins the next epoch at the present head.
+    pub(super) fn begin_epoch(&mut self) {
+        self.row.epoch = Epoch(self.row.epoch.0 + 1);
+        self.epochs.push(EpochStart { epoch: self.row.epoch, head: self.row.head });
+    }
+
+    /// When it wants to run, if it does at `now` and nobody owns it.
+    pub(super) fn runs_at(&self, now: Timestamp) -> Option<(Due, SessionId)> {
+        let is_owned = self.row.owner.is_some_and(|(_, until)| until > now);
+        let has_mail = self.mail.iter().any(|(_, row)| row.receipt.is_none());
+        let due = if has_mail { Due::Now } else { self.due };
+        (!is_owned && due <= Due::At(now)).then_some((due, self.row.id))
     }
 
     /// Stores the owner and gives the lease of the present epoch.
@@ -80,18 +116,19 @@ impl Session {
         }
     }
 
-    pub(super) fn check_owner(&self, owner: OwnerId, epoch: Epoch) -> Result<()> {
+    pub(super) fn check_owner(&self, attempted: &str, owner: OwnerId, epoch: Epoch) -> Result<()> {
         if self.row.epoch == epoch && self.row.owner.is_some_and(|(holder, _)| holder == owner) {
             return Ok(());
         }
         Err(Error::fenced(format!(
-            "commit to session {} in epoch {epoch}: the session is in epoch {}; open it again",
+            "{attempted} session {} in epoch {epoch}: the session is in epoch {}; open it again",
             self.row.id, self.row.epoch
         )))
     }
 
-    pub(super) fn commit(&mut self, batch: &Batch) -> Result<Committed> {
-        self.check_owner(batch.owner, batch.epoch)?;
+    /// Whether a batch is the next one, is stored already, or is neither.
+    pub(super) fn check_place(&self, batch: &Batch) -> Result<Committed> {
+        self.check_owner("commit to", batch.owner, batch.epoch)?;
         if batch.seq == self.row.head {
             return Ok(Committed::Already);
         }
@@ -101,31 +138,43 @@ impl Session {
                 format!("commit to session {} at seq {}: the session is at {head}", self.row.id, batch.seq);
             return Err(Error::conflict(message));
         }
+        Ok(Committed::Stored)
+    }
+
+    /// Stores a batch whose place was checked.
+    pub(super) fn commit(&mut self, batch: &Batch) -> Result<()> {
         batch.writes.iter().try_for_each(|write| self.check(write))?;
         for write in &batch.writes {
+            self.row.bytes += write.weight();
             self.write(batch.seq, write.clone());
         }
         self.row.head = batch.seq;
         self.row.used = batch.time;
         self.row.minted = batch.minted;
-        Ok(Committed::Stored)
+        self.due = batch.due;
+        Ok(())
     }
 
-    /// What never changes may not be written twice, and a request id belongs to one submission.
+    /// What never changes may not be written twice, a request id belongs to one submission, and mail is taken once.
     fn check(&self, write: &Write) -> Result<()> {
-        let is_there = match write {
-            Write::Entry(entry) => self.entries.contains_key(&(entry.conversation, entry.id)),
-            Write::Conversation(conversation) => self.conversations.contains_key(&conversation.id),
-            Write::Submission(submission) => self.is_taken(submission),
-            _ => false,
+        let fault = match write {
+            Write::Entry(entry) if self.entries.contains_key(&(entry.conversation, entry.id)) => {
+                "it is there"
+            }
+            Write::Conversation(one) if self.conversations.contains_key(&one.id) => "it is there",
+            Write::Submission(submission) if self.is_taken(submission) => "its request id is taken",
+            Write::Purge(entry) if !self.entries.contains_key(&(entry.conversation, entry.id)) => {
+                "there is no such entry"
+            }
+            Write::Taken(taken) => match self.letter(&taken.key) {
+                None => "there is no such mail",
+                Some(row) if row.receipt.is_some() => "it was taken before",
+                Some(_) => return Ok(()),
+            },
+            _ => return Ok(()),
         };
-        if is_there {
-            return Err(Error::invalid(format!(
-                "commit to session {}: the record is there: {write:?}",
-                self.row.id
-            )));
-        }
-        Ok(())
+        let message = format!("commit to session {}: {fault}: {write:?}", self.row.id);
+        Err(if matches!(write, Write::Taken(_)) { Error::conflict(message) } else { Error::invalid(message) })
     }
 
     fn is_taken(&self, submission: &SubmissionRecord) -> bool {
@@ -137,29 +186,43 @@ impl Session {
     fn write(&mut self, seq: Seq, write: Write) {
         match write {
             Write::Conversation(conversation) => {
-                self.conversations.insert(conversation.id, conversation);
+                self.conversations.insert(conversation.id, (seq, conversation));
             }
             Write::Entry(entry) => {
                 self.entries.insert((entry.conversation, entry.id), entry);
             }
             Write::Task(task) => {
                 toggle(&mut self.live_tasks, task.id, task.is_live());
-                self.tasks.insert(task.id, task);
+                self.tasks.insert(task.id, (seq, task));
             }
             Write::Submission(submission) => {
                 toggle(&mut self.live_submissions, submission.id, submission.is_live());
                 if let Some(request) = &submission.request {
                     self.requests.insert((submission.conversation, request.clone()), submission.id);
                 }
-                self.submissions.insert(submission.id, submission);
+                self.submissions.insert(submission.id, (seq, submission));
             }
             Write::Document(write) => self.write_document(seq, write),
             Write::Usage(row) => self.usage.push(row),
             Write::Title(title) => self.row.new.title = Some(title),
+            Write::Labels(labels) => self.row.new.labels = labels,
+            Write::Taken(taken) => {
+                let letter = self.mail.iter_mut().find(|(_, row)| row.mail.key == taken.key);
+                if let Some((at, row)) = letter {
+                    (*at, row.receipt) = (Some(seq), Some(taken.receipt));
+                }
+            }
+            Write::Blob(blob) => {
+                self.blobs.insert(blob);
+            }
+            Write::Purge(entry) => {
+                self.entries.insert((entry.conversation, entry.id), entry);
+            }
+            Write::Trim(below) => self.trim(below),
         }
     }
 
-    fn write_document(&mut self, seq: Seq, DocumentWrite { record, revision }: DocumentWrite) {
+    fn write_document(&mut self, seq: Seq, DocumentWrite { record, number, revision }: DocumentWrite) {
         let document = self.documents.entry(record.id).or_insert_with(|| {
             self.scopes.entry(record.scope).or_default().push(record.id);
             Document { record, revisions: Vec::new() }
@@ -167,7 +230,69 @@ impl Session {
         if document.record.history == History::Latest && !matches!(revision, Revision::Delta { .. }) {
             document.revisions.clear();
         }
-        document.revisions.push((seq, revision));
+        document.revisions.push(Kept { seq, number, revision });
+    }
+
+    /// Drops what ended, and what was superseded, in commits up to `below`.
+    fn trim(&mut self, below: Seq) {
+        self.floor = self.floor.max(below);
+        let (live, others) = (&self.live_tasks, &self.live_submissions);
+        self.tasks.retain(|id, (seq, _)| *seq > below || live.contains(id));
+        self.submissions.retain(|id, (seq, _)| *seq > below || others.contains(id));
+        let kept = &self.submissions;
+        self.requests.retain(|_, id| kept.contains_key(id));
+        self.mail.retain(|(taken, _)| taken.is_none_or(|taken| taken > below));
+        for document in self.documents.values_mut() {
+            document.trim(below);
+        }
+        self.documents.retain(|_, document| !document.revisions.is_empty());
+    }
+
+    pub(super) fn post(&mut self, mail: Mail) -> Posted {
+        if let Some(row) = self.letter(&mail.key) {
+            return row.receipt.clone().map_or(Posted::Waiting, Posted::Ended);
+        }
+        let request = mail.conversation.zip(mail.request.clone());
+        if let Some(SubmissionId(id)) = request.and_then(|key| self.requests.get(&key)) {
+            return Posted::Ended(Receipt::Accepted { id: Some(*id) });
+        }
+        self.mail.push((None, MailRow { mail, receipt: None }));
+        Posted::New
+    }
+
+    fn letter(&self, key: &str) -> Option<&MailRow> {
+        self.mail.iter().map(|(_, row)| row).find(|row| row.mail.key == key)
+    }
+
+    pub(super) fn mail(&self, only: &MailFilter) -> Vec<MailRow> {
+        let wanted = |row: &&MailRow| match only {
+            MailFilter::Waiting => row.receipt.is_none(),
+            MailFilter::Key(key) => row.mail.key == *key,
+        };
+        self.mail.iter().map(|(_, row)| row).filter(wanted).cloned().collect()
+    }
+
+    /// Entries whose messages have all of the words, and when they were written.
+    pub(super) fn search(&self, words: &[String]) -> Vec<(Timestamp, Hit)> {
+        let hit = |entry: &EntryRecord| {
+            let text = entry.text();
+            let found: HashSet<String> = terms(&text).collect();
+            words.iter().all(|word| found.contains(word)).then(|| Hit {
+                session: self.row.id,
+                conversation: entry.conversation,
+                entry: entry.id,
+                excerpt: excerpt(&text, &words[0]),
+            })
+        };
+        self.entries.values().filter_map(|entry| hit(entry).map(|hit| (entry.time, hit))).collect()
+    }
+
+    pub(super) fn conversations(&self) -> Vec<Conversation> {
+        self.conversations.values().map(|(_, conversation)| conversation.clone()).collect()
+    }
+
+    pub(super) fn conversation(&self, id: ConversationId) -> Option<&Conversation> {
+        self.conversations.get(&id).map(|(_, conversation)| conversation)
     }
 
     pub(super) fn entries(&self, query: &EntryQuery) -> Vec<EntryRecord> {
@@ -213,7 +338,7 @@ impl Session {
             (None, true) => self.live_tasks.iter().copied().collect(),
             (None, false) => self.tasks.keys().copied().collect(),
         };
-        let tasks = ids.iter().filter_map(|id| self.tasks.get(id));
+        let tasks = ids.iter().filter_map(|id| self.tasks.get(id)).map(|(_, task)| task);
         let wanted = |task: &&TaskRecord| {
             (!query.live || task.is_live()) && query.owner.is_none_or(|owner| task.owner == Some(owner))
         };
@@ -229,15 +354,16 @@ impl Session {
                 self.requests.get(&(*conversation, request.clone())).copied().into_iter().collect()
             }
         };
-        ids.iter().filter_map(|id| self.submissions.get(id)).cloned().collect()
+        ids.iter().filter_map(|id| self.submissions.get(id)).map(|(_, one)| one.clone()).collect()
     }
 }
 
 impl Document {
-    fn at(&self, at: Option<Seq>) -> Option<DocumentState> {
-        let revisions = self.revisions.iter().take_while(|(seq, _)| at.is_none_or(|at| *seq <= at));
+    /// The value at a commit, or now, as the newest base and the deltas since; none when it was not there.
+    pub(super) fn at(&self, at: Option<Seq>) -> Option<DocumentState> {
+        let revisions = self.revisions.iter().take_while(|kept| at.is_none_or(|at| kept.seq <= at));
         let mut state: Option<DocumentState> = None;
-        for (seq, revision) in revisions {
+        for Kept { seq, number, revision } in revisions {
             match revision {
                 Revision::Base { version, value } => {
                     state = Some(DocumentState {
@@ -246,17 +372,30 @@ impl Document {
                         base: value.clone(),
                         deltas: Vec::new(),
                         seq: *seq,
+                        number: *number,
                     });
                 }
                 Revision::Delta { operations } => {
                     let state = state.as_mut()?;
                     state.deltas.push(operations.clone());
-                    state.seq = *seq;
+                    (state.seq, state.number) = (*seq, *number);
                 }
                 Revision::Retired => state = None,
             }
         }
         state
+    }
+
+    /// Drops the revisions that nothing behind a commit needs.
+    fn trim(&mut self, below: Seq) {
+        let is_start = |kept: &Kept| kept.seq <= below && !matches!(kept.revision, Revision::Delta { .. });
+        if let Some(start) = self.revisions.iter().rposition(is_start) {
+            self.revisions.drain(..start);
+        }
+        let is_over = |kept: &Kept| kept.seq <= below && kept.revision == Revision::Retired;
+        if self.revisions.first().is_some_and(is_over) {
+            self.revisions.clear();
+        }
     }
 }
 

@@ -1,6 +1,10 @@
 //! What can be asked of a store.
 
+use std::collections::BTreeMap;
+
+use super::SessionRow;
 use crate::{
+    clock::Timestamp,
     conversation::Lineage,
     document::ScopeKey,
     id::{ConversationId, EntryId, Seq, SessionId, SubmissionId, TaskId},
@@ -61,6 +65,12 @@ impl EntryQuery {
     pub fn one(session: SessionId, lineage: &Lineage, id: EntryId) -> Self {
         let after = Some(EntryId(id.0.saturating_sub(1)));
         Self { after, limit: 1, ..Self::of(session, lineage.capped(id)) }
+    }
+
+    /// The same from an entry on; from the first, where none is named.
+    #[must_use]
+    pub fn from(self, first: Option<EntryId>) -> Self {
+        Self { after: first.map(|first| EntryId(first.0.saturating_sub(1))), ..self }
     }
 
     /// All entries along a lineage, newest first.
@@ -175,6 +185,12 @@ pub enum SubmissionFilter {
 pub struct SessionQuery {
     /// Only the session that this request id created.
     pub request: Option<String>,
+    /// Only sessions that have all of these labels.
+    pub labels: BTreeMap<String, String>,
+    /// Only sessions that were last committed to at this time or later.
+    pub used_from: Option<Timestamp>,
+    /// Only sessions that were last committed to before this time.
+    pub used_before: Option<Timestamp>,
     /// Only sessions behind this one in the list.
     pub after: Option<SessionId>,
     /// How many at most.
@@ -183,6 +199,25 @@ pub struct SessionQuery {
 
 impl Default for SessionQuery {
     fn default() -> Self {
-        Self { request: None, after: None, limit: 50 }
+        Self {
+            request: None,
+            labels: BTreeMap::new(),
+            used_from: None,
+            used_before: None,
+            after: None,
+            limit: 50,
+        }
+    }
+}
+
+impl SessionQuery {
+    /// Whether a session belongs into the list, its length aside.
+    pub fn wants(&self, row: &SessionRow) -> bool {
+        let has = |(name, value): (&String, &String)| row.new.labels.get(name) == Some(value);
+        self.after.is_none_or(|after| row.id < after)
+            && (self.request.is_none() || self.request == row.new.request)
+            && self.labels.iter().all(has)
+            && self.used_from.is_none_or(|from| row.used >= from)
+            && self.used_before.is_none_or(|before| row.used < before)
     }
 }

@@ -38,7 +38,7 @@ fn notes_write(id: u64) -> Write {
         fork: ForkPolicy::Initial,
     };
     let revision = Revision::Base { version: 1, value: json("{}") };
-    Write::Document(DocumentWrite { record, revision })
+    Write::Document(DocumentWrite { record, number: 1, revision })
 }
 
 /// One write of each kind.

@@ -1,5 +1,7 @@
 //! Documents: bases, deltas, ends, and what they were.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use everturn_core::{
     document::{ForkPolicy, History, ScopeKey},
     id::{ConversationId, DocumentId, Seq, TaskId},
@@ -9,21 +11,23 @@ use everturn_core::{
 use super::scene::{Scene, json};
 
 /// A document and where it is kept.
-struct Notes(DocumentRecord);
+struct Notes(DocumentRecord, AtomicU64);
 
 impl Notes {
     fn new(scene: &mut Scene, history: History) -> Self {
-        Self(DocumentRecord {
+        let record = DocumentRecord {
             id: DocumentId(scene.mint()),
             scope: ScopeKey::Conversation(ConversationId::ROOT),
             kind: "app.notes".into(),
             history,
             fork: ForkPolicy::Initial,
-        })
+        };
+        Self(record, AtomicU64::new(0))
     }
 
     fn write(&self, revision: Revision) -> Write {
-        Write::Document(DocumentWrite { record: self.0.clone(), revision })
+        let number = self.1.fetch_add(1, Ordering::SeqCst) + 1;
+        Write::Document(DocumentWrite { record: self.0.clone(), number, revision })
     }
 
     fn base(&self, value: &str) -> Write {
@@ -38,13 +42,14 @@ impl Notes {
         self.write(Revision::Retired)
     }
 
-    fn state(&self, base: &str, deltas: &[&str], seq: u64) -> DocumentState {
+    fn state(&self, base: &str, deltas: &[&str], [seq, number]: [u64; 2]) -> DocumentState {
         DocumentState {
             record: self.0.clone(),
             version: 3,
             base: json(base),
             deltas: deltas.iter().map(|delta| json(delta)).collect(),
             seq: Seq(seq),
+            number,
         }
     }
 
@@ -66,7 +71,7 @@ pub async fn a_document_is_its_base_and_its_deltas(store: &Store) {
     for write in [notes.base(r#"{"b":1, "a":2}"#), notes.delta("[1]"), notes.delta("[2]")] {
         scene.commit(vec![write]).await.unwrap();
     }
-    let expected = notes.state(r#"{"b":1, "a":2}"#, &["[1]", "[2]"], 4);
+    let expected = notes.state(r#"{"b":1, "a":2}"#, &["[1]", "[2]"], [4, 3]);
     assert_eq!(notes.read(&scene, None).await, [expected]);
 }
 
@@ -78,11 +83,11 @@ pub async fn a_document_as_of_a_seq_is_what_it_was_then(store: &Store) {
         scene.commit(vec![write]).await.unwrap();
     }
     assert_eq!(notes.read(&scene, Some(1)).await, []);
-    assert_eq!(notes.read(&scene, Some(2)).await, [notes.state("0", &[], 2)]);
-    assert_eq!(notes.read(&scene, Some(3)).await, [notes.state("0", &["[1]"], 3)]);
-    assert_eq!(notes.read(&scene, Some(4)).await, [notes.state("2", &[], 4)]);
-    assert_eq!(notes.read(&scene, Some(99)).await, [notes.state("2", &["[3]"], 5)]);
-    assert_eq!(notes.read(&scene, None).await, [notes.state("2", &["[3]"], 5)]);
+    assert_eq!(notes.read(&scene, Some(2)).await, [notes.state("0", &[], [2, 1])]);
+    assert_eq!(notes.read(&scene, Some(3)).await, [notes.state("0", &["[1]"], [3, 2])]);
+    assert_eq!(notes.read(&scene, Some(4)).await, [notes.state("2", &[], [4, 3])]);
+    assert_eq!(notes.read(&scene, Some(99)).await, [notes.state("2", &["[3]"], [5, 4])]);
+    assert_eq!(notes.read(&scene, None).await, [notes.state("2", &["[3]"], [5, 4])]);
 }
 
 /// Of a document with `latest` history, what a base superseded is not kept.
@@ -92,7 +97,7 @@ pub async fn a_base_of_a_latest_document_takes_the_place_of_what_was(store: &Sto
     for write in [notes.base("0"), notes.delta("[1]"), notes.base("2")] {
         scene.commit(vec![write]).await.unwrap();
     }
-    assert_eq!(notes.read(&scene, None).await, [notes.state("2", &[], 4)]);
+    assert_eq!(notes.read(&scene, None).await, [notes.state("2", &[], [4, 3])]);
     assert_eq!(notes.read(&scene, Some(3)).await, [], "the revisions before are gone");
 }
 
@@ -116,7 +121,7 @@ pub async fn a_retired_rewindable_document_can_still_be_read_as_it_was(store: &S
     }
     assert_eq!(notes.read(&scene, None).await, []);
     assert_eq!(notes.read(&scene, Some(3)).await, []);
-    assert_eq!(notes.read(&scene, Some(2)).await, [notes.state("0", &[], 2)]);
+    assert_eq!(notes.read(&scene, Some(2)).await, [notes.state("0", &[], [2, 1])]);
 }
 
 /// Session, conversation and task are scopes of their own, also where their numbers are the same.
@@ -132,7 +137,7 @@ pub async fn documents_belong_to_their_scope(store: &Store) {
     let writes = documents.iter().map(|notes| notes.base("0")).collect();
     scene.commit(writes).await.unwrap();
     for notes in &documents {
-        assert_eq!(notes.read(&scene, None).await, [notes.state("0", &[], 2)]);
+        assert_eq!(notes.read(&scene, None).await, [notes.state("0", &[], [2, 1])]);
     }
     let mut other_kind = Notes::new(&mut scene, History::Latest);
     other_kind.0.kind = "app.other".into();
@@ -146,8 +151,8 @@ pub async fn a_new_incarnation_follows_a_retired_one(store: &Store) {
     let second = Notes::new(&mut scene, History::Rewindable);
     scene.commit(vec![first.base("1")]).await.unwrap();
     scene.commit(vec![first.retired(), second.base("2")]).await.unwrap();
-    assert_eq!(second.read(&scene, None).await, [second.state("2", &[], 3)]);
-    assert_eq!(second.read(&scene, Some(2)).await, [first.state("1", &[], 2)]);
+    assert_eq!(second.read(&scene, None).await, [second.state("2", &[], [3, 1])]);
+    assert_eq!(second.read(&scene, Some(2)).await, [first.state("1", &[], [2, 1])]);
 }
 
 /// Writes keep their order, within a commit too.
@@ -155,7 +160,7 @@ pub async fn two_revisions_of_one_commit_keep_their_order(store: &Store) {
     let mut scene = Scene::new(store).await;
     let notes = Notes::new(&mut scene, History::Rewindable);
     scene.commit(vec![notes.base("0"), notes.delta("[1]"), notes.delta("[2]")]).await.unwrap();
-    assert_eq!(notes.read(&scene, None).await, [notes.state("0", &["[1]", "[2]"], 2)]);
+    assert_eq!(notes.read(&scene, None).await, [notes.state("0", &["[1]", "[2]"], [2, 3])]);
     scene.commit(vec![notes.delta("[3]"), notes.base("4")]).await.unwrap();
-    assert_eq!(notes.read(&scene, None).await, [notes.state("4", &[], 3)]);
+    assert_eq!(notes.read(&scene, None).await, [notes.state("4", &[], [3, 5])]);
 }

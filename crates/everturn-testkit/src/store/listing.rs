@@ -76,6 +76,7 @@ pub async fn a_row_says_what_the_creator_said(store: &Store) {
         head: Seq(1),
         epoch: Epoch(1),
         minted: 1,
+        bytes: 0,
         owner: Some((owner(), UNTIL)),
     };
     assert_eq!(store.session(session_id(1)).await.unwrap(), Some(row.clone()));

@@ -189,6 +189,7 @@ impl Scene {
             id: TaskId(self.mint()),
             conversation: ConversationId::ROOT,
             owner: None,
+            background: false,
             kind: "app.pay".into(),
             version: 1,
             input: RawJson::empty(),

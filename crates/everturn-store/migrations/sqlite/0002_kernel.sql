@@ -1,0 +1,69 @@
+-- The kernel, whole: what changed since a commit, mail, blobs, search, deletion. docs/format.md describes each.
+
+ALTER TABLE session ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE session ADD COLUMN floor INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE session ADD COLUMN deleted INTEGER;
+CREATE INDEX session_due ON session (due) WHERE due IS NOT NULL;
+CREATE INDEX session_deleted ON session (sid) WHERE deleted IS NOT NULL;
+
+ALTER TABLE conversation ADD COLUMN seq INTEGER NOT NULL DEFAULT 0;
+
+-- Who follows a session asks what ended behind its place; what lives is few and asked whole.
+CREATE INDEX task_ended ON task (sid, seq) WHERE live = 0;
+CREATE INDEX submission_settled ON submission (sid, seq) WHERE live = 0;
+
+ALTER TABLE document ADD COLUMN number INTEGER;
+CREATE INDEX document_retired ON document (sid, retired) WHERE retired IS NOT NULL;
+ALTER TABLE revision ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
+UPDATE revision SET number = (
+    SELECT count(*) FROM revision older WHERE older.did = revision.did AND older.rid <= revision.rid
+);
+
+CREATE TABLE mail (
+    mid          INTEGER PRIMARY KEY,
+    sid          INTEGER NOT NULL REFERENCES session,
+    key          TEXT NOT NULL,
+    kind         TEXT NOT NULL,
+    conversation INTEGER,
+    request      TEXT,
+    actor        TEXT NOT NULL,
+    time         INTEGER NOT NULL,
+    crc          INTEGER NOT NULL,
+    body         TEXT NOT NULL,
+    taken        INTEGER,
+    receipt      TEXT
+) STRICT;
+CREATE UNIQUE INDEX mail_key ON mail (sid, key);
+CREATE INDEX mail_waiting ON mail (sid, mid) WHERE taken IS NULL;
+
+CREATE TABLE blob (
+    bid    INTEGER PRIMARY KEY,
+    tenant TEXT NOT NULL DEFAULT 'local',
+    upload TEXT UNIQUE,
+    id     TEXT,
+    size   INTEGER,
+    time   INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX blob_id ON blob (tenant, id) WHERE id IS NOT NULL;
+
+CREATE TABLE chunk (
+    bid    INTEGER NOT NULL REFERENCES blob,
+    number INTEGER NOT NULL,
+    crc    INTEGER NOT NULL,
+    bytes  BLOB NOT NULL,
+    PRIMARY KEY (bid, number)
+) STRICT;
+
+CREATE TABLE blob_use (
+    sid INTEGER NOT NULL REFERENCES session,
+    bid INTEGER NOT NULL REFERENCES blob,
+    PRIMARY KEY (sid, bid)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX blob_use_blob ON blob_use (bid);
+
+CREATE VIRTUAL TABLE search USING fts5 (text, content = '', contentless_delete = 1, tokenize = 'unicode61');
+CREATE TABLE search_mark (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    rid  INTEGER NOT NULL
+) STRICT;
+INSERT INTO search_mark (only, rid) VALUES (1, 0);
