@@ -9,9 +9,9 @@ pub mod session;
 mod world;
 
 pub use harness::{
-    Agent, AgentChange, Answer, ConversationHandle, Current, Cursor, Event, EventKind, Events, Extension,
-    Harness, Input, LiveSession, Models, Registry, SessionSpec, Settings, Submission, TurnEnd, TurnRecord,
-    TurnView, WhenBusy,
+    Agent, AgentChange, Answer, ConversationHandle, Current, Event, EventKind, Events, Extension, Harness,
+    Input, LiveSession, Models, Registry, SessionSpec, Settings, Submission, TurnEnd, TurnRecord, TurnView,
+    WhenBusy,
 };
 pub use session::{Opener, Session, SessionReader, Transaction};
 pub use world::{SystemClock, SystemEntropy, World};

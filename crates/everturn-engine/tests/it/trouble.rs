@@ -15,7 +15,7 @@ use everturn_core::{
     id::ConversationId,
     memory::Memory,
     message::Message,
-    storage::{NewSession, Store},
+    storage::{Layered, NewSession, Store},
     submission::End,
     tool::Replay,
     usage::RequestEnd,
@@ -34,7 +34,7 @@ use crate::support::{Counting, harness, scripted, spec, store};
 fn refusing() -> (Store, Refusals) {
     let refusals = Refusals::default();
     let watched = Watched::new(Store::new(Memory::new()), |_, _| Box::pin(async {}));
-    (Store::new(watched.refusing(&refusals)), refusals)
+    (Store::new(Layered(watched.refusing(&refusals))), refusals)
 }
 
 // A flush that storage refused for a moment left a hole in the partial text, or failed the turn.
