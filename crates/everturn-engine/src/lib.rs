@@ -13,5 +13,5 @@ pub use harness::{
     Input, LiveSession, Models, Registry, SessionSpec, Settings, Submission, TurnEnd, TurnRecord, TurnView,
     WhenBusy,
 };
-pub use session::{Opener, Session, SessionReader, Transaction};
+pub use session::{BlobWriter, NewTask, Opener, Session, SessionReader, Transaction, WorkContext, watch};
 pub use world::{SystemClock, SystemEntropy, World};

@@ -1,6 +1,8 @@
 //! Sessions: one line of commits, and what was committed.
 
+mod blob;
 mod commit;
+mod context;
 mod document;
 mod lease;
 mod line;
@@ -27,15 +29,17 @@ use everturn_core::{
     id::{ConversationId, Epoch, OwnerId, Seq, SessionId},
     limits::Limits,
     storage::{
-        Batch, Claim, Create, Created, Due, Durability, Lease, NewSession, Store, SubmissionFilter,
-        SubmissionQuery, TaskQuery, Write,
+        Batch, Claim, Create, Created, Due, Durability, Lease, MailFilter, MailRow, NewSession, Store,
+        SubmissionFilter, SubmissionQuery, TaskQuery, Write,
     },
 };
 use futures_util::FutureExt;
 use tokio::sync::{Notify, OwnedMutexGuard, watch as latest};
 
 use crate::World;
+pub use blob::BlobWriter;
 pub(crate) use commit::is_final;
+pub use context::WorkContext;
 use line::{Hold, Line};
 use state::State;
 pub use stranger::SessionReader;
@@ -249,6 +253,26 @@ impl Session {
         drop(line);
         let Inner { id, opener, .. } = &*self.0;
         opener.store.release(*id, opener.owner, self.epoch()).await
+    }
+}
+
+impl Session {
+    /// Ends the session for good: its contents go, its id is never used again, its watchers end with `Deleted`.
+    ///
+    /// Promise: all or nothing. Errors: what storage says; the session is as it was then.
+    pub async fn delete(&self) -> Result<()> {
+        let line = self.0.wait_in_line().await;
+        self.0.check_open()?;
+        let Inner { id, opener, .. } = &*self.0;
+        opener.store.delete(*id, opener.owner, self.epoch()).await?;
+        self.0.shut(Error::closed(watch::DELETED));
+        drop(line);
+        Ok(())
+    }
+
+    /// Mail that waits to be taken, oldest first.
+    pub async fn mail(&self) -> Result<Vec<MailRow>> {
+        self.0.opener.store.mail(self.id(), MailFilter::Waiting).await
     }
 }
 

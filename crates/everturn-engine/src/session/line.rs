@@ -61,6 +61,16 @@ impl Hold {
         self.line().take();
     }
 
+    /// Whether the transaction is still being put together.
+    pub(super) fn is_open(&self) -> bool {
+        self.line().is_some()
+    }
+
+    /// Where it began.
+    pub(super) fn at(&self) -> &'static Location<'static> {
+        self.at
+    }
+
     fn expired(&self) -> Error {
         let (at, limit) = (self.at, HOLD_MAX.as_secs());
         Error::new(

@@ -18,7 +18,7 @@ use everturn_core::{
     task::{TaskRecord, TaskState},
     usage::UsageRow,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::{
     Session, commit,
@@ -79,6 +79,10 @@ impl Transaction {
             slots: Vec::new(),
             forks: Vec::new(),
         }
+    }
+
+    pub(super) fn hold(&self) -> Weak<Hold> {
+        Arc::downgrade(&self.hold)
     }
 
     /// When the transaction began; the time of all that it writes.

@@ -8,3 +8,4 @@ mod kernel;
 mod support;
 mod trouble;
 mod turns;
+mod watch;
