@@ -205,6 +205,11 @@ impl Session {
         self.0.opener.owner
     }
 
+    /// The store that it is in.
+    pub fn store(&self) -> &Store {
+        &self.0.opener.store
+    }
+
     /// The last commit.
     pub fn head(&self) -> Seq {
         *self.0.head.borrow()

@@ -6,6 +6,7 @@ mod calls;
 mod documents;
 mod kernel;
 mod support;
+mod transaction;
 mod trouble;
 mod turns;
 mod watch;
