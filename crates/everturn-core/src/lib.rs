@@ -25,6 +25,7 @@ pub mod model;
 pub mod policy;
 mod port;
 pub mod response;
+pub mod retention;
 pub mod storage;
 pub mod submission;
 pub mod task;

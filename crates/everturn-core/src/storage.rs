@@ -16,7 +16,7 @@ use crate::{
     conversation::Conversation,
     entry::EntryRecord,
     error::Result,
-    id::{ConversationId, Epoch, OwnerId, SessionId},
+    id::{BlobId, ConversationId, Epoch, OwnerId, SessionId},
     port::port,
     submission::SubmissionRecord,
     task::TaskRecord,
@@ -190,6 +190,9 @@ port! {
 
     /// A range of a blob; none where there is no such blob. Beyond its end there are no bytes.
     async fn blob(&self, query: BlobQuery) -> Result<Option<BlobPart>>;
+
+    /// The blobs that a session refers to.
+    async fn blobs(&self, session: SessionId) -> Result<Vec<BlobId>>;
 
     /// Messages that have all of some words, newest first.
     ///

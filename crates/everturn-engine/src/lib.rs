@@ -4,7 +4,9 @@
 //! [`harness`] is built on it in the open: turns and calls are tasks, what an agent is is a document, what happened is
 //! entries.
 
+mod archive;
 pub mod harness;
+mod keeping;
 pub mod session;
 mod world;
 
