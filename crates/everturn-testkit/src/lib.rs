@@ -10,5 +10,7 @@ pub mod refusing;
 pub mod scripted;
 pub mod store;
 pub mod watched;
+mod yield_now;
 
 pub use block_on::block_on;
+pub use yield_now::yield_now;
