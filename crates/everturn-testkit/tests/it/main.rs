@@ -1,6 +1,7 @@
 //! The memory store keeps the promises of the storage port, bare and behind everything that can be put around a store.
 
 mod around;
+mod stranger;
 
 use everturn_core::{memory::Memory, storage::Store};
 
