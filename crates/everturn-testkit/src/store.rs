@@ -253,6 +253,7 @@ promises! { $
         a_purged_entry_keeps_its_place
         an_unknown_entry_cannot_be_purged
         a_trim_drops_ended_work
+        a_trim_drops_receipts
         a_trim_keeps_what_documents_were_since
         a_trim_keeps_the_transcript
     }

@@ -7,8 +7,9 @@ use everturn_core::{
     error::ErrorKind,
     id::{ConversationId, Epoch, Seq, SessionId},
     storage::{
-        ChangeQuery, Create, Created, EntryQuery, EpochStart, MailFilter, NewSession, Only, Part, Posted,
-        Receipt, SessionQuery, Store, SubmissionFilter, SubmissionQuery, Taken, TaskQuery, ViewQuery, Write,
+        ChangeQuery, Create, Created, EntryQuery, EpochStart, MailFilter, MailRow, NewSession, Only, Part,
+        Posted, Receipt, SessionQuery, Store, SubmissionFilter, SubmissionQuery, Taken, TaskQuery, ViewQuery,
+        Write,
     },
 };
 
@@ -174,32 +175,50 @@ pub async fn an_unknown_entry_cannot_be_purged(store: &Store) {
     assert_eq!(store.session(scene.id()).await.unwrap().unwrap().new.title, None);
 }
 
-/// A trim drops work that ended up to a commit, and its receipts; what lives, and what ended later, stays.
+/// A trim drops work that ended up to a commit; what lives, and what ended later, stays.
 pub async fn a_trim_drops_ended_work(store: &Store) {
     let mut scene = Scene::new(store).await;
-    let (done, live, later) = (Scene::ended(scene.task()), scene.task(), scene.task());
-    let (settled, queued) = (Scene::settled(scene.submission(Some("r-1"))), scene.submission(Some("r-2")));
-    let (taken, waits) = (scene.mail("signal 5"), scene.mail("signal 6"));
-    for mail in [&taken, &waits] {
-        store.post(mail.clone()).await.unwrap();
-    }
-    let receipt = Receipt::Accepted { id: None };
-    let mut writes: Vec<_> = [&done, &live, &later].map(|task| task.clone().into_write()).into();
-    writes.extend([&settled, &queued].map(|submission| submission.clone().into_write()));
-    writes.push(Write::Taken(Taken { key: taken.key.clone(), receipt }));
+    let tasks = [Scene::ended(scene.task()), scene.task(), scene.task()];
+    let submissions = ["r-1", "r-2", "r-3"].map(|request| scene.submission(Some(request)));
+    let [settled, queued, later] = submissions;
+    let settled = Scene::settled(settled);
+    let mut writes: Vec<_> = tasks.clone().map(IntoWrite::into_write).into();
+    writes.extend([&settled, &queued, &later].map(|submission| submission.clone().into_write()));
     scene.commit(writes).await.unwrap();
-    let later = Scene::ended(later);
-    scene.commit(vec![later.clone().into_write()]).await.unwrap();
+    let [_, live, last] = tasks;
+    let (last, later) = (Scene::ended(last), Scene::settled(later));
+    scene.commit(vec![last.clone().into_write(), later.clone().into_write()]).await.unwrap();
     scene.commit(vec![Write::Trim(Seq(2))]).await.unwrap();
 
     let all = TaskQuery { session: scene.id(), live: false, ids: None, owner: None };
-    assert_eq!(store.tasks(all).await.unwrap(), [live, later]);
+    assert_eq!(store.tasks(all).await.unwrap(), [live, last]);
     let query = |only| SubmissionQuery { session: session_id(1), only };
-    assert_eq!(store.submissions(query(SubmissionFilter::All)).await.unwrap(), [queued]);
-    let by_request = SubmissionFilter::Request(ConversationId::ROOT, "r-1".into());
-    assert_eq!(store.submissions(query(by_request)).await.unwrap(), []);
-    assert_eq!(store.post(taken).await.unwrap(), Posted::New, "its receipt is gone");
-    assert_eq!(store.post(waits).await.unwrap(), Posted::Waiting);
+    assert_eq!(store.submissions(query(SubmissionFilter::All)).await.unwrap(), [queued, later.clone()]);
+    let by_request = |request: &str| query(SubmissionFilter::Request(ConversationId::ROOT, request.into()));
+    assert_eq!(store.submissions(by_request("r-1")).await.unwrap(), []);
+    assert_eq!(store.submissions(by_request("r-3")).await.unwrap(), [later]);
+    let again = scene.submission(Some("r-1"));
+    scene.commit(vec![again.into_write()]).await.expect("its request id is free again");
+}
+
+/// Receipts go with the commits that gave them; mail that waits stays, however old it is.
+pub async fn a_trim_drops_receipts(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    let [early, late, waits] = ["signal 5", "signal 6", "signal 7"].map(|key| scene.mail(key));
+    for mail in [&early, &late, &waits] {
+        store.post(mail.clone()).await.unwrap();
+    }
+    let receipt = Receipt::Accepted { id: None };
+    for mail in [&early, &late] {
+        let taken = Taken { key: mail.key.clone(), receipt: receipt.clone() };
+        scene.commit(vec![Write::Taken(taken)]).await.unwrap();
+    }
+    scene.commit(vec![Write::Trim(Seq(2))]).await.unwrap();
+    assert_eq!(store.post(late).await.unwrap(), Posted::Ended(receipt));
+    assert_eq!(store.post(waits.clone()).await.unwrap(), Posted::Waiting);
+    assert_eq!(store.post(early.clone()).await.unwrap(), Posted::New, "its receipt is gone");
+    let waiting = [waits, early].map(|mail| MailRow { mail, receipt: None });
+    assert_eq!(store.mail(scene.id(), MailFilter::Waiting).await.unwrap(), waiting);
 }
 
 /// A trim drops revisions that were superseded; from its commit on, documents can be read as they were.
