@@ -2,6 +2,7 @@
 
 mod blobs;
 mod changes;
+mod once;
 mod session;
 
 use std::{
