@@ -33,8 +33,8 @@ struct Child {
 struct Failing(Store, &'static AtomicBool);
 
 impl Layer for Failing {
-    fn inner(&self) -> &Store {
-        &self.0
+    fn inner(&self) -> Store {
+        self.0.clone()
     }
 
     async fn commit(&self, batch: Batch) -> everturn::Result<Committed> {

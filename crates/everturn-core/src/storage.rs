@@ -84,7 +84,8 @@ port! {
     /// ```
     layered Layered;
 
-    /// Creates a session together with its first commit, owned by the batch's owner at epoch 1.
+    /// Creates a session together with its first commit, owned by the batch's owner at the batch's epoch: 1, or for a
+    /// session that comes back after it was deleted, any that is greater than all it had.
     ///
     /// Promise: all or nothing. Repeating a request id returns the session that it created.
     /// Errors: `Invalid` when the batch does not fit the session.
@@ -175,7 +176,7 @@ port! {
     /// Sessions that nobody owns and whose due has come, or that have mail: at most `limit`, those due longest first.
     async fn runnable(&self, now: Timestamp, limit: usize) -> Result<Vec<SessionId>>;
 
-    /// When the next of all sessions wants to run.
+    /// When the next of all sessions wants to run, whoever owns it. Mail rings the doorbell instead.
     async fn next_due(&self) -> Result<Due>;
 
     /// Writes a piece of a blob ahead of its commit. It survives our process.

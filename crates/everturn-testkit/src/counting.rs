@@ -49,8 +49,8 @@ struct Counting {
 }
 
 impl Layer for Counting {
-    fn inner(&self) -> &Store {
-        &self.store
+    fn inner(&self) -> Store {
+        self.store.clone()
     }
 
     async fn around<T: Send>(&self, operation: &'static str, call: impl Future<Output = T> + Send) -> T {

@@ -115,8 +115,8 @@ struct Late {
 }
 
 impl Layer for Late {
-    fn inner(&self) -> &Store {
-        &self.store
+    fn inner(&self) -> Store {
+        self.store.clone()
     }
 
     async fn commit(&self, batch: Batch) -> Result<Committed> {

@@ -7,7 +7,7 @@ use everturn_core::{
     clock::Timestamp,
     conversation::Conversation,
     entry::EntryRecord,
-    id::{ConversationId, Epoch, OwnerId, SessionId},
+    id::{BlobId, ConversationId, Epoch, OwnerId, SessionId},
     storage::{
         Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim, Committed, Create, Created,
         DocumentQuery, DocumentState, Due, EntryQuery, Hit, Layer, Lease, Mail, MailFilter, MailRow, Posted,
@@ -42,8 +42,8 @@ macro_rules! attempt {
         pub(crate) const NAMES: &[&str] = &[$(stringify!($name)),*];
 
         impl<A: Attempt> Layer for Attempting<A> {
-            fn inner(&self) -> &Store {
-                &self.store
+            fn inner(&self) -> Store {
+                self.store.clone()
             }
 
             $(async fn $name(&self $(, $arg: $ty)*) -> Result<$out> {
@@ -78,6 +78,7 @@ attempt! {
     fn put_chunk(chunk: Chunk) -> ();
     fn seal(seal: Seal) -> ();
     fn blob(query: BlobQuery) -> Option<BlobPart>;
+    fn blobs(session: SessionId) -> Vec<BlobId>;
     fn search(query: SearchQuery) -> Vec<Hit>;
     fn sweep(before: Timestamp) -> Swept;
     fn backup(to: PathBuf) -> ();

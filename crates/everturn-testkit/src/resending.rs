@@ -45,8 +45,8 @@ impl Resending {
 }
 
 impl Layer for Resending {
-    fn inner(&self) -> &Store {
-        &self.store
+    fn inner(&self) -> Store {
+        self.store.clone()
     }
 
     async fn commit(&self, batch: Batch) -> Result<Committed> {

@@ -39,8 +39,8 @@ impl Slow {
 }
 
 impl Layer for Slow {
-    fn inner(&self) -> &Store {
-        &self.store
+    fn inner(&self) -> Store {
+        self.store.clone()
     }
 
     async fn around<T: Send>(&self, _: &'static str, call: impl Future<Output = T> + Send) -> T {

@@ -226,6 +226,7 @@ promises! { $
         a_chunk_has_its_limits
         the_same_bytes_are_kept_once
         a_batch_refers_to_no_unknown_blob
+        what_a_session_refers_to_is_listed
         a_sweep_keeps_what_is_referred_to
         a_blob_that_is_sealed_again_is_young_again
         a_sweep_drops_uploads_that_nobody_finished

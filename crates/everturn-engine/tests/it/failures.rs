@@ -48,8 +48,8 @@ struct Road {
 }
 
 impl Layer for Road {
-    fn inner(&self) -> &Store {
-        &self.store
+    fn inner(&self) -> Store {
+        self.store.clone()
     }
 
     async fn commit(&self, batch: Batch) -> Result<Committed> {

@@ -156,8 +156,8 @@ impl Ending {
 }
 
 impl Layer for Ending {
-    fn inner(&self) -> &Store {
-        &self.0
+    fn inner(&self) -> Store {
+        self.0.clone()
     }
 
     async fn around<T: Send>(&self, _: &'static str, call: impl Future<Output = T> + Send) -> T {

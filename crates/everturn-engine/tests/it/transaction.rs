@@ -85,8 +85,8 @@ async fn a_context_of_work_does_not_wait_for_itself() {
 struct Yielding(Store);
 
 impl Layer for Yielding {
-    fn inner(&self) -> &Store {
-        &self.0
+    fn inner(&self) -> Store {
+        self.0.clone()
     }
 
     async fn around<T: Send>(&self, _: &'static str, call: impl Future<Output = T> + Send) -> T {

@@ -207,6 +207,23 @@ pub async fn a_batch_refers_to_no_unknown_blob(store: &Store) {
     scene.send(batch).await.expect("the same batch, once the blob is there");
 }
 
+/// A session's blobs are listed once each, however often it refers to them; a session without any has none.
+pub async fn what_a_session_refers_to_is_listed(store: &Store) {
+    let (small, large) = (Bytes::small(), Bytes::large());
+    small.put(store, 1, 0).await;
+    large.put(store, 2, 0).await;
+    let mut scene = Scene::new(store).await;
+    let other = Scene::create(store, 2, NewSession::default()).await;
+    assert_eq!(store.blobs(scene.id()).await.unwrap(), []);
+    scene.commit(vec![Write::Blob(large.blob)]).await.unwrap();
+    scene.commit(vec![Write::Blob(small.blob), Write::Blob(large.blob)]).await.unwrap();
+    let mut listed = store.blobs(scene.id()).await.unwrap();
+    listed.sort();
+    assert_eq!(listed, [small.blob, large.blob]);
+    assert_eq!(store.blobs(other.id()).await.unwrap(), []);
+    assert_eq!(*store.blobs(session_id(9)).await.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
 /// A sweep removes what is old and what nobody refers to, and nothing else.
 pub async fn a_sweep_keeps_what_is_referred_to(store: &Store) {
     let mut scene = Scene::new(store).await;

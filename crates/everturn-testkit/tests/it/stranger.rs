@@ -293,6 +293,10 @@ impl Storage for Logged {
         }))
     }
 
+    async fn blobs(&self, session: SessionId) -> Result<Vec<BlobId>> {
+        Ok(self.tables().state(session)?.blobs.into_iter().collect())
+    }
+
     async fn search(&self, query: SearchQuery) -> Result<Vec<Hit>> {
         let words = query.terms()?;
         let asked = |state: &State| query.session.is_none_or(|id| state.row.id == id);
