@@ -64,7 +64,7 @@ port! {
     ///
     /// struct Counting(Store, AtomicU64);
     /// impl Layer for Counting {
-    ///     fn inner(&self) -> &Store { &self.0 }
+    ///     fn inner(&self) -> Store { self.0.clone() }
     ///     async fn around<T: Send>(&self, _: &'static str, call: impl Future<Output = T> + Send) -> T {
     ///         self.1.fetch_add(1, Ordering::SeqCst);
     ///         call.await
@@ -79,7 +79,7 @@ port! {
     /// ```
     /// use everturn_core::{memory::Memory, storage::{Layer, Layered, Store}};
     /// struct Plain(Store);
-    /// impl Layer for Plain { fn inner(&self) -> &Store { &self.0 } }
+    /// impl Layer for Plain { fn inner(&self) -> Store { self.0.clone() } }
     /// let store = Store::new(Layered(Plain(Store::new(Memory::new()))));
     /// ```
     layered Layered;

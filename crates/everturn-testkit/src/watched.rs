@@ -68,8 +68,8 @@ impl Watched {
 }
 
 impl Layer for Watched {
-    fn inner(&self) -> &Store {
-        &self.store
+    fn inner(&self) -> Store {
+        self.store.clone()
     }
 
     async fn create(&self, create: Create) -> Result<Created> {
