@@ -91,6 +91,6 @@ fn the_file_says_what_it_is() {
     drop(block_on(file.open()));
     let header = fs::read(file.path()).unwrap();
     assert_eq!(header[16..18], 4096u16.to_be_bytes(), "the page size");
-    assert_eq!(header[60..64], 1u32.to_be_bytes(), "the schema");
+    assert_eq!(header[60..64], 2u32.to_be_bytes(), "the schema");
     assert_eq!(header[68..72], *b"Evtn", "the application");
 }
