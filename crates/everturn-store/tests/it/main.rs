@@ -7,6 +7,7 @@ mod damage;
 mod files;
 mod format;
 mod group;
+mod migration;
 mod opening;
 mod sharing;
 mod size;
