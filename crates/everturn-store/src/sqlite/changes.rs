@@ -3,6 +3,9 @@
 //! The cost follows what changed and in how many places it may lie (conversations, live documents), never how much
 //! history there is: each place is entered at the reader's seq through an index, and left when the limit is reached.
 
+#[cfg(test)]
+mod tests;
+
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 use everturn_core::{

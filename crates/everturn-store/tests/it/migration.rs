@@ -9,6 +9,7 @@ use std::{
 };
 
 use everturn_core::{
+    clock::Timestamp,
     document::ScopeKey,
     id::{ConversationId, Epoch, Seq, TaskId},
     storage::{
@@ -18,7 +19,7 @@ use everturn_core::{
 };
 use everturn_testkit::{
     block_on,
-    store::scene::{IntoWrite, Scene, other, owner, session_id},
+    store::scene::{IntoWrite, Scene, other, owner, session_id, texts},
 };
 use rusqlite::{Batch, Connection, fallible_iterator::FallibleIterator};
 
@@ -77,7 +78,7 @@ async fn check_contents(store: &Store) {
     assert_eq!(conversations.iter().map(|one| one.id.0).collect::<Vec<_>>(), [1, 9]);
     let fork = ViewQuery { session, part: Part::Conversation(ConversationId(9)) };
     let view = store.view(fork).await.unwrap();
-    assert_eq!(everturn_testkit::store::scene::texts(&view.entries), ["hello", "goodbye"]);
+    assert_eq!(texts(&view.entries), ["hello", "goodbye"]);
     let everything = store.view(ViewQuery { session, part: Part::Everything }).await.unwrap();
     assert_eq!((everything.documents.len(), everything.tasks.len(), everything.submissions.len()), (2, 1, 1));
 
@@ -125,12 +126,7 @@ fn a_store_of_schema_1_opens_and_keeps_what_it_held() {
         // And again, as it is now; what comes is told.
         let store = file.open_as(other()).await;
         check_contents(&store).await;
-        let claim = Claim {
-            session: session_id(2),
-            owner: other(),
-            now: everturn_core::clock::Timestamp(1),
-            until: everturn_core::clock::Timestamp(2),
-        };
+        let claim = Claim { session: session_id(2), owner: other(), now: Timestamp(1), until: Timestamp(2) };
         let mut scene = Scene::of(&store, store.claim(claim).await.unwrap());
         let entry = scene.entry("more");
         scene.commit(vec![entry.clone().into_write()]).await.unwrap();
