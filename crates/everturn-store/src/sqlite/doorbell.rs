@@ -109,7 +109,7 @@ impl Shared {
         self.bell.notify(usize::MAX);
     }
 
-    /// Returns when someone waits; not so when the store closes.
+    /// Returns when there is a guest, and says no when the store closes instead.
     fn is_awaited(&self) -> bool {
         let is_quiet = |guests: &mut Guests| guests.waiting == 0 && !guests.closed;
         let guests = self.changed.wait_while(self.guests(), is_quiet);

@@ -252,8 +252,8 @@ pub(super) fn list(db: &Connection, query: &SessionQuery) -> Outcome<Vec<Session
     page(db, query)
 }
 
-/// As [`SessionQuery::wants`] says, in SQL. An unfiltered page is one range of the index; labels and times are looked at
-/// row by row.
+/// As [`SessionQuery::wants`] says, in SQL. An unfiltered page is one range of the index; labels and times are looked
+/// at row by row.
 const PAGE: &str = "id < ?1 AND (?3 IS NULL OR used >= ?3) AND (?4 IS NULL OR used < ?4)
     AND NOT EXISTS (
         SELECT 1 FROM json_each(?5) AS wanted WHERE NOT EXISTS (

@@ -1,7 +1,7 @@
 //! Files of older schemas: they open, keep what they held, and survive being killed on the way.
 //!
-//! `fixtures/schema-1.db` was written by the last version that knew schema 1 alone: two sessions; in the first entries, a
-//! fork, tasks, submissions and the ledger, and documents that were superseded, extended and retired.
+//! `fixtures/schema-1.db` was written by the last version that knew schema 1 alone: two sessions; in the first one
+//! entries, a fork, tasks, submissions and the ledger, and documents that were superseded, extended and retired.
 
 use std::{
     fs,

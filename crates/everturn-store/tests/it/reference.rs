@@ -1,4 +1,6 @@
-//! Views and changes against those of the memory store, over histories drawn from seeds.
+//! Views, changes and lists against those of the memory store, over histories drawn from seeds.
+
+use std::collections::BTreeMap;
 
 use everturn_core::{
     clock::Timestamp,
@@ -17,7 +19,7 @@ use everturn_core::{
 };
 use everturn_testkit::{
     block_on,
-    store::scene::{IntoWrite, Scene, json},
+    store::scene::{IntoWrite, Scene, creation, json},
 };
 
 use crate::files::Temporary;
@@ -206,4 +208,55 @@ fn a_view_is_what_the_memory_store_says() {
             assert_eq!(sqlite.view(unknown).await.unwrap_err().to_string(), expected.to_string());
         });
     }
+}
+
+#[test]
+fn a_filtered_list_is_what_the_memory_store_says() {
+    let file = Temporary::new();
+    block_on(async {
+        let (memory, sqlite) = (Store::new(Memory::new()), file.open().await);
+        for n in 1..=8 {
+            let mut labels =
+                BTreeMap::from([("team".to_owned(), ["blue", "red"][usize::from(n % 2)].to_owned())]);
+            if n > 4 {
+                labels.insert("it's \"quoted\"".into(), "1".into());
+            }
+            let mut create =
+                creation(n, NewSession { labels, request: Some(n.to_string()), ..Default::default() });
+            create.first.time = Timestamp(i64::from(n % 4));
+            memory.create(create.clone()).await.unwrap();
+            sqlite.create(create).await.unwrap();
+        }
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let labels = [
+            vec![],
+            vec![pair("team", "blue")],
+            vec![pair("team", "blue"), pair("it's \"quoted\"", "1")],
+            vec![pair("team", "1")],
+            vec![pair("none", "blue")],
+        ];
+        let times = [None, Some(Timestamp(0)), Some(Timestamp(2)), Some(Timestamp(9))];
+        for labels in labels.map(BTreeMap::from_iter) {
+            for (used_from, used_before) in times.iter().flat_map(|from| times.map(|before| (*from, before)))
+            {
+                for request in [None, Some("3".to_owned())] {
+                    let labels = labels.clone();
+                    let query = SessionQuery {
+                        labels,
+                        used_from,
+                        used_before,
+                        request,
+                        limit: 3,
+                        ..Default::default()
+                    };
+                    let expected = memory.sessions(query.clone()).await.unwrap();
+                    assert_eq!(sqlite.sessions(query.clone()).await.unwrap(), expected, "{query:?}");
+                    let after = expected.last().map(|row| row.id);
+                    let next = SessionQuery { after, ..query };
+                    let expected = memory.sessions(next.clone()).await.unwrap();
+                    assert_eq!(sqlite.sessions(next.clone()).await.unwrap(), expected, "{next:?}");
+                }
+            }
+        }
+    });
 }
