@@ -1,11 +1,13 @@
 //! One SQLite file of sessions: one thread writes, a few read, one checkpoints.
 
 mod body;
+mod changes;
 mod checkpoint;
 mod commit;
 mod connection;
 mod conversations;
 mod documents;
+mod doorbell;
 mod entries;
 mod fault;
 mod file;
@@ -17,6 +19,7 @@ mod session;
 mod submissions;
 mod tasks;
 mod usage;
+mod view;
 mod writer;
 
 use std::{
@@ -26,17 +29,21 @@ use std::{
 };
 
 use everturn_core::{
+    clock::Timestamp,
     conversation::Conversation,
     entry::EntryRecord,
     error::{Error, Result},
     id::{ConversationId, Epoch, OwnerId, Seq, SessionId},
     storage::{
-        Batch, Claim, Committed, Create, Created, DocumentQuery, DocumentState, Durability, EntryQuery,
-        Lease, SessionQuery, SessionRow, Stats, Storage, SubmissionQuery, TaskQuery,
+        Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim, Committed, Create, Created,
+        DocumentQuery, DocumentState, Due, Durability, EntryQuery, Hit, Lease, Mail, MailFilter, MailRow,
+        Posted, Seal, SearchQuery, SessionQuery, SessionRow, Stats, Storage, SubmissionQuery, Swept,
+        TaskQuery, View, ViewQuery,
     },
     submission::SubmissionRecord,
     task::TaskRecord,
     usage::UsageRow,
+    verify::Finding,
 };
 use futures_channel::oneshot;
 use rusqlite::Connection;
@@ -44,14 +51,17 @@ use rusqlite::Connection;
 use crate::Options;
 use checkpoint::Checkpointer;
 use connection::Place;
+use doorbell::Doorbell;
 use fault::Outcome;
 use owner::Owners;
 use reader::Readers;
 use writer::{Proof, Ticket, Writer};
 
-/// An open file. Dropped in the order of its fields: readers, then the writer, then the checkpointer, then the lock.
+/// An open file. Dropped in the order of its fields: those who read, then the writer, then the checkpointer, then the
+/// lock.
 pub(crate) struct Sqlite {
     readers: Readers,
+    doorbell: Doorbell,
     writer: Writer,
     _checkpointer: Checkpointer,
     owners: Arc<Owners>,
@@ -78,10 +88,11 @@ impl Sqlite {
         let mut connection = place.open_writer()?;
         schema::bring_up_to_date(&mut connection, place.path())?;
         let checkpointer = Checkpointer::start(&place)?;
-        let writer = Writer::start(connection, &place, checkpointer.bell());
+        let doorbell = Doorbell::start(doorbell::look(Arc::clone(&place)));
+        let writer = Writer::start(connection, &place, (checkpointer.bell(), doorbell.rope()));
         let readers = Readers::start(&place);
         owners.sweep();
-        Ok(Self { readers, writer, _checkpointer: checkpointer, owners })
+        Ok(Self { readers, doorbell, writer, _checkpointer: checkpointer, owners })
     }
 
     async fn read<T: Send + 'static>(
@@ -104,7 +115,8 @@ impl Storage for Sqlite {
             durability: first.durability,
             proof: Some(Proof::of(first)),
         };
-        self.writer.write(ticket, move |db| session::create(db, &create)).await
+        let bodies = body::of(first)?;
+        self.writer.write(ticket, move |db| session::create(db, &create, &bodies)).await
     }
 
     async fn claim(&self, claim: Claim) -> Result<Lease> {
@@ -187,6 +199,70 @@ impl Storage for Sqlite {
 
     async fn usage(&self, session: SessionId) -> Result<Vec<UsageRow>> {
         self.read("usage", session, usage::read).await
+    }
+
+    async fn view(&self, query: ViewQuery) -> Result<View> {
+        self.read("a view", query.session, move |db, sid| view::read(db, sid, &query)).await
+    }
+
+    async fn changes(&self, query: ChangeQuery) -> Result<Changes> {
+        self.read("changes", query.session, move |db, sid| changes::read(db, sid, &query)).await
+    }
+
+    async fn doorbell(&self, heard: u64) -> u64 {
+        self.doorbell.wait(heard).await
+    }
+
+    async fn delete(&self, _: SessionId, _: OwnerId, _: Epoch) -> Result<()> {
+        unimplemented!()
+    }
+
+    async fn post(&self, _: Mail) -> Result<Posted> {
+        unimplemented!()
+    }
+
+    async fn mail(&self, _: SessionId, _: MailFilter) -> Result<Vec<MailRow>> {
+        unimplemented!()
+    }
+
+    async fn runnable(&self, _: Timestamp, _: usize) -> Result<Vec<SessionId>> {
+        unimplemented!()
+    }
+
+    async fn next_due(&self) -> Result<Due> {
+        unimplemented!()
+    }
+
+    async fn put_chunk(&self, _: Chunk) -> Result<()> {
+        unimplemented!()
+    }
+
+    async fn seal(&self, _: Seal) -> Result<()> {
+        unimplemented!()
+    }
+
+    async fn blob(&self, _: BlobQuery) -> Result<Option<BlobPart>> {
+        unimplemented!()
+    }
+
+    async fn search(&self, _: SearchQuery) -> Result<Vec<Hit>> {
+        unimplemented!()
+    }
+
+    async fn sweep(&self, _: Timestamp) -> Result<Swept> {
+        unimplemented!()
+    }
+
+    async fn backup(&self, _: PathBuf) -> Result<()> {
+        unimplemented!()
+    }
+
+    async fn vacuum(&self) -> Result<()> {
+        unimplemented!()
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>> {
+        unimplemented!()
     }
 
     async fn owner(&self) -> Option<OwnerId> {

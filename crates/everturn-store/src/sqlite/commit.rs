@@ -8,10 +8,13 @@ use everturn_core::{
 use rusqlite::{Connection, params};
 
 use super::{
-    body::Body, conversations, documents, entries, fault::Outcome, session, submissions, tasks, usage,
+    body::{Bodies, Body},
+    conversations, documents, entries,
+    fault::Outcome,
+    session, submissions, tasks, usage,
 };
 
-const ADVANCE: &str = "UPDATE session SET head = ?1, used = ?2, minted = ?3, due = ?4
+const ADVANCE: &str = "UPDATE session SET head = ?1, used = ?2, minted = ?3, due = ?4, bytes = bytes + ?8
     WHERE sid = ?5 AND owner = ?6 AND epoch = ?7 AND head = ?1 - 1";
 
 /// Where the rows of a batch belong.
@@ -32,7 +35,7 @@ impl Target<'_> {
 }
 
 /// Stores a batch with the bodies of its writes. Errors: as [`Storage::commit`](everturn_core::storage::Storage::commit) says.
-pub(super) fn commit(db: &Connection, batch: &Batch, bodies: &[Body]) -> Outcome<Committed> {
+pub(super) fn commit(db: &Connection, batch: &Batch, bodies: &Bodies) -> Outcome<Committed> {
     // Looked up first: RETURNING would have SQLite open and close a temporary table for each commit.
     let sid = session::known(db, batch.session)?;
     let advanced = db.prepare_cached(ADVANCE)?.execute(params![
@@ -42,13 +45,18 @@ pub(super) fn commit(db: &Connection, batch: &Batch, bodies: &[Body]) -> Outcome
         due(batch.due),
         sid,
         batch.owner.to_string(),
-        batch.epoch.0
+        batch.epoch.0,
+        bodies.weight,
     ])?;
     if advanced == 0 {
         return Ok(refuse(db, batch)??);
     }
     let target = Target { batch, sid };
-    batch.writes.iter().zip(bodies).try_for_each(|(write, body)| store(db, target, write, body))?;
+    batch
+        .writes
+        .iter()
+        .zip(&bodies.of_writes)
+        .try_for_each(|(write, body)| store(db, target, write, body))?;
     Ok(Committed::Stored)
 }
 
@@ -61,6 +69,9 @@ fn store(db: &Connection, target: Target<'_>, write: &Write, body: &Body) -> Out
         Write::Document(write) => documents::revise(db, target, write, body),
         Write::Usage(_) => usage::add(db, target, body),
         Write::Title(title) => session::set_title(db, target, title),
+        Write::Labels(_) | Write::Taken(_) | Write::Blob(_) | Write::Purge(_) | Write::Trim(_) => {
+            unimplemented!()
+        }
     }
 }
 

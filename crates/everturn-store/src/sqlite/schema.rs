@@ -18,7 +18,7 @@ pub(super) const APPLICATION_ID: u32 = 0x4576_746e;
 pub(super) const PAGE_SIZE: u32 = 4096;
 
 /// The newest schema that this program knows.
-pub(super) const KNOWN: u32 = 1;
+pub(super) const KNOWN: u32 = 2;
 
 struct Migration {
     version: u32,
@@ -26,8 +26,10 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; KNOWN as usize] =
-    [Migration { version: 1, name: "init", sql: include_str!("../../migrations/sqlite/0001_init.sql") }];
+const MIGRATIONS: [Migration; KNOWN as usize] = [
+    Migration { version: 1, name: "init", sql: include_str!("../../migrations/sqlite/0001_init.sql") },
+    Migration { version: 2, name: "kernel", sql: include_str!("../../migrations/sqlite/0002_kernel.sql") },
+];
 
 impl Migration {
     fn sha256(&self) -> String {
@@ -95,7 +97,7 @@ fn sync_directory(path: &Path) -> io::Result<()> {
 pub(super) fn bring_up_to_date(db: &mut Connection, path: &Path) -> Result<()> {
     let explain =
         |fault: super::fault::Fault| fault.into_error(format_args!("open store {}", path.display()));
-    let found = version(db).map_err(explain)?;
+    let found = version(db).map_err(|fault| explain(fault.into()))?;
     check_version(found, path)?;
     if found < KNOWN {
         migrate(db).map_err(explain)?;
@@ -103,8 +105,9 @@ pub(super) fn bring_up_to_date(db: &mut Connection, path: &Path) -> Result<()> {
     MIGRATIONS.iter().try_for_each(|migration| check(db, migration)).map_err(explain)
 }
 
-fn version(db: &Connection) -> Outcome<u32> {
-    Ok(db.pragma_query_value(None, "user_version", |row| row.get(0))?)
+/// The newest schema that was applied.
+pub(super) fn version(db: &Connection) -> rusqlite::Result<u32> {
+    db.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
 /// Applies each missing migration in a transaction of its own; whoever comes second finds it done.

@@ -4,10 +4,13 @@
 
 mod crash;
 mod damage;
+mod deleted;
 mod files;
 mod format;
 mod group;
+mod migration;
 mod opening;
+mod reference;
 mod sharing;
 mod size;
 mod suite;
