@@ -152,7 +152,7 @@ impl Session {
             durability: Durability::Durable,
             minted: staged.minted,
             due: Due::None,
-            writes: staged.writes,
+            writes: staged.writes.into(),
         };
         match opener.store.create(Create { new, first, until: claim.until }).await? {
             Created::New(lease) => Self::start(opener, lease).await,

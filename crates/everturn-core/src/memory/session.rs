@@ -146,7 +146,7 @@ impl Session {
     pub(super) fn commit(&mut self, batch: &Batch) -> Result<()> {
         let mut taking = Taking::default();
         batch.writes.iter().try_for_each(|write| self.check(write, taking.is_again(write)))?;
-        for write in &batch.writes {
+        for write in &*batch.writes {
             self.row.bytes += write.weight();
             self.write(batch.seq, write.clone());
         }

@@ -165,7 +165,7 @@ impl<'a, R: AsyncBufRead + Unpin + Send> Restoring<'a, R> {
             durability,
             minted: self.header.minted,
             due: self.due,
-            writes,
+            writes: writes.into(),
         };
         match self.opener.store.commit(batch).await? {
             Committed::Unknown => Err(Error::unavailable(format!(
@@ -212,7 +212,7 @@ async fn create(opener: &Opener, header: &Header, writes: Vec<Write>) -> Result<
             durability: Durability::Relaxed,
             minted: header.minted,
             due: Due::None,
-            writes: writes.clone(),
+            writes: writes.clone().into(),
         };
         match opener.store.create(Create { new: new.clone(), first, until: now + opener.term }).await {
             Ok(Created::New(_)) => return Ok(epoch),

@@ -299,7 +299,7 @@ impl Transaction {
             durability: self.durability,
             minted: self.minted,
             due: due(&session, &self.writes),
-            writes: self.writes,
+            writes: self.writes.into(),
         };
         commit::commit(session, line, batch, adopted).await
     }

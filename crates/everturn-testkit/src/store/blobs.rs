@@ -199,7 +199,7 @@ pub async fn a_batch_refers_to_no_unknown_blob(store: &Store) {
     assert!(error.to_string().contains(&small.blob.to_string()), "{error}");
     assert_eq!(scene.texts().await, [""; 0]);
     let mut create = creation(2, NewSession::default());
-    create.first.writes.push(Write::Blob(small.blob));
+    create.first.writes = create.first.writes.iter().cloned().chain([Write::Blob(small.blob)]).collect();
     let error = store.create(create).await.unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Invalid, "{error}");
     assert_eq!(store.session(session_id(2)).await.unwrap(), None);

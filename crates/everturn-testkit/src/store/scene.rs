@@ -125,7 +125,7 @@ impl Scene {
             durability: Durability::Durable,
             minted: self.minted,
             due: Due::None,
-            writes,
+            writes: writes.into(),
         }
     }
 
@@ -281,7 +281,7 @@ pub fn creation(n: u16, new: NewSession) -> Create {
         durability: Durability::Durable,
         minted: 1,
         due: Due::None,
-        writes: vec![root.into_write()],
+        writes: [root.into_write()].into(),
     };
     Create { new, first, until: UNTIL }
 }

@@ -94,7 +94,7 @@ impl Tables {
     }
 
     fn check_blobs(&self, batch: &Batch) -> Result<()> {
-        for write in &batch.writes {
+        for write in &*batch.writes {
             if let Write::Blob(blob) = write
                 && !self.blobs.contains_key(blob)
             {

@@ -128,7 +128,7 @@ impl State {
                 )));
             }
         }
-        for write in &batch.writes {
+        for write in &*batch.writes {
             self.write(batch.seq, write)
                 .map_err(|error| error.while_(format_args!("commit to session {id} at seq {}", batch.seq)))?;
             self.row.bytes += write.weight();
