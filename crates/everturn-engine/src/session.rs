@@ -6,6 +6,7 @@ mod context;
 mod document;
 mod lease;
 mod line;
+mod mail;
 mod reader;
 mod state;
 mod stranger;
@@ -29,8 +30,8 @@ use everturn_core::{
     id::{ConversationId, Epoch, OwnerId, Seq, SessionId},
     limits::Limits,
     storage::{
-        Batch, Claim, Create, Created, Due, Durability, Lease, MailFilter, MailRow, NewSession, Store,
-        SubmissionFilter, SubmissionQuery, TaskQuery, Write,
+        Batch, Claim, Create, Created, Due, Durability, Lease, NewSession, Store, SubmissionFilter,
+        SubmissionQuery, TaskQuery, Write,
     },
 };
 use futures_util::FutureExt;
@@ -273,11 +274,6 @@ impl Session {
         self.0.shut(Error::closed(watch::DELETED));
         drop(line);
         Ok(())
-    }
-
-    /// Mail that waits to be taken, oldest first.
-    pub async fn mail(&self) -> Result<Vec<MailRow>> {
-        self.0.opener.store.mail(self.id(), MailFilter::Waiting).await
     }
 }
 

@@ -271,7 +271,7 @@ async fn mail_is_taken_in_the_commit_that_acts_on_it_and_only_once() {
     };
     assert_eq!(reader.store().post(mail.clone()).await.unwrap(), Posted::New);
     assert_eq!(reader.store().post(mail.clone()).await.unwrap(), Posted::Waiting);
-    let waiting = session.mail().await.unwrap();
+    let waiting = session.wait_for_mail().await.unwrap();
     assert_eq!(waiting.iter().map(|row| &row.mail).collect::<Vec<_>>(), [&mail]);
     let act = || async {
         let mut tx = session.begin().await.unwrap();
