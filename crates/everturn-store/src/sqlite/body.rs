@@ -33,14 +33,18 @@ pub(super) fn of(batch: &Batch) -> Result<Vec<Body>> {
             Write::Document(write) => self::write(&write.record, "a document")?,
             Write::Usage(row) => self::write(row, "a row of the ledger")?,
             Write::Title(title) => title.clone(),
+            Write::Labels(labels) => self::write(labels, "labels")?,
+            Write::Taken(taken) => self::write(&taken.receipt, "a receipt")?,
+            Write::Purge(record) => record.entry.to_body()?,
+            Write::Blob(_) | Write::Trim(_) => String::new(),
         }))
     };
     batch.writes.iter().map(body).collect()
 }
 
 /// The checksum that is stored beside a body.
-pub(super) fn crc(body: &str) -> u32 {
-    crc32fast::hash(body.as_bytes())
+pub(super) fn crc(body: impl AsRef<[u8]>) -> u32 {
+    crc32fast::hash(body.as_ref())
 }
 
 /// A record as JSON.

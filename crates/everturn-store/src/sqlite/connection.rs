@@ -46,6 +46,8 @@ impl Place {
             keep_wal(&connection)?;
             // When a commit has split a page, SQLite looks through the whole cache at its end.
             connection.pragma_update(None, "cache_size", "-4000")?;
+            // What is taken away is overwritten, so that nobody reads it from the file.
+            connection.pragma_update_and_check(None, "secure_delete", "ON", |_| Ok(()))?;
             if let Some(pages) = self.pages_max {
                 connection.pragma_update(None, "max_page_count", pages)?;
             }
@@ -73,6 +75,11 @@ impl Place {
         self.open(OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(|fault| self.explain(fault))
     }
 
+    /// Has a connection wait for others' locks as long as the store's patience lasts.
+    pub(super) fn be_patient(&self, connection: &mut Connection) -> rusqlite::Result<()> {
+        connection.busy_handler(Some(patience(self.patience, self.seed)))
+    }
+
     fn explain(&self, fault: Fault) -> Error {
         fault.into_error(format_args!("open store {}", self.path.display()))
     }
@@ -80,7 +87,7 @@ impl Place {
     fn open(&self, mode: OpenFlags) -> Result<Connection, Fault> {
         let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
         let mut connection = Connection::open_with_flags(&self.path, flags)?;
-        connection.busy_handler(Some(patience(self.patience, self.seed)))?;
+        self.be_patient(&mut connection)?;
         connection.set_prepared_statement_cache_capacity(96);
         // A plan holds for all values: else SQLite prepares a statement again whenever a bound value changes that it
         // held against a partial index. Each query names its index.

@@ -17,7 +17,7 @@ use super::{
 
 /// Stores a revision, and drops those that it supersedes.
 pub(super) fn revise(db: &Connection, target: Target<'_>, write: &DocumentWrite, body: &Body) -> Outcome<()> {
-    let DocumentWrite { record, revision } = write;
+    let DocumentWrite { record, revision, number: _ } = write;
     let did = match find(db, target.sid, record)? {
         Some(did) => did,
         None => add(db, target.sid, record, body)?,
@@ -115,6 +115,7 @@ fn state(db: &Connection, did: i64, record: DocumentRecord, at: i64) -> Outcome<
         base: json(row, rid, [3, 4])?,
         deltas: Vec::new(),
         seq: Seq(row.get(1)?),
+        number: 0,
     };
     add_deltas(db, did, (rid, at), &mut state)?;
     Ok(Some(state))

@@ -18,7 +18,7 @@ pub(super) const APPLICATION_ID: u32 = 0x4576_746e;
 pub(super) const PAGE_SIZE: u32 = 4096;
 
 /// The newest schema that this program knows.
-pub(super) const KNOWN: u32 = 1;
+pub(super) const KNOWN: u32 = 2;
 
 struct Migration {
     version: u32,
@@ -26,8 +26,10 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; KNOWN as usize] =
-    [Migration { version: 1, name: "init", sql: include_str!("../../migrations/sqlite/0001_init.sql") }];
+const MIGRATIONS: [Migration; KNOWN as usize] = [
+    Migration { version: 1, name: "init", sql: include_str!("../../migrations/sqlite/0001_init.sql") },
+    Migration { version: 2, name: "kernel", sql: include_str!("../../migrations/sqlite/0002_kernel.sql") },
+];
 
 impl Migration {
     fn sha256(&self) -> String {
@@ -86,7 +88,7 @@ fn write_empty(scratch: &Path, path: &Path) -> Result<()> {
     file.sync_all().map_err(|fault| refuse(path, fault))
 }
 
-fn sync_directory(path: &Path) -> io::Result<()> {
+pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| *parent != Path::new(""));
     fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }

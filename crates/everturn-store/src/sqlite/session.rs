@@ -9,7 +9,7 @@ use everturn_core::{
 use rusqlite::{Connection, OptionalExtension, Row, params, types::Type};
 
 use super::{
-    body,
+    body::{self, Body},
     commit::{self, Target},
     fault::Outcome,
     owner::Owners,
@@ -212,12 +212,13 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
         head: Seq(row.get(7)?),
         epoch: Epoch(row.get(8)?),
         minted: row.get(9)?,
+        bytes: 0,
         owner: owner(row, 10)?,
     })
 }
 
 /// An owner and the end of its lease, from two columns.
-fn owner(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<(OwnerId, Timestamp)>> {
+pub(super) fn owner(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<(OwnerId, Timestamp)>> {
     let (owner, until): (Option<String>, Option<i64>) = (row.get(column)?, row.get(column + 1)?);
     let Some((owner, until)) = owner.zip(until) else {
         return Ok(None);
@@ -226,13 +227,19 @@ fn owner(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<(OwnerId, Time
     Ok(Some((owner, Timestamp(until))))
 }
 
-fn id_at(row: &Row<'_>, column: usize) -> rusqlite::Result<SessionId> {
+pub(super) fn id_at(row: &Row<'_>, column: usize) -> rusqlite::Result<SessionId> {
     let id: String = row.get(column)?;
     id.parse().map_err(|fault| unreadable(column, fault))
 }
 
 fn unreadable(column: usize, fault: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(fault))
+}
+
+pub(super) fn set_labels(db: &Connection, target: Target<'_>, labels: &Body) -> Outcome<()> {
+    let sql = "UPDATE session SET labels = ?1 WHERE sid = ?2";
+    db.prepare_cached(sql)?.execute(params![labels.text, target.sid])?;
+    Ok(())
 }
 
 pub(super) fn set_title(db: &Connection, target: Target<'_>, title: &str) -> Outcome<()> {

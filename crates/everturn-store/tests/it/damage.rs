@@ -96,7 +96,7 @@ fn one_of_each(scene: &mut Scene) -> Vec<Write> {
         scene.entry("hello").into_write(),
         scene.task().into_write(),
         scene.submission(None).into_write(),
-        Write::Document(DocumentWrite { record, revision }),
+        Write::Document(DocumentWrite { record, number: 1, revision }),
         Write::Usage(usage),
     ]
 }

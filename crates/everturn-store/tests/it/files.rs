@@ -6,17 +6,21 @@ use std::{
 };
 
 use everturn_core::{
+    clock::Timestamp,
     conversation::Conversation,
     entry::EntryRecord,
     error::Result,
     id::{ConversationId, Epoch, OwnerId, SessionId},
     storage::{
-        Batch, Claim, Committed, Create, Created, DocumentQuery, DocumentState, EntryQuery, Lease,
-        SessionQuery, SessionRow, Stats, Storage, Store, SubmissionQuery, TaskQuery,
+        Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim, Committed, Create, Created,
+        DocumentQuery, DocumentState, Due, EntryQuery, Hit, Lease, Mail, MailFilter, MailRow, Posted, Seal,
+        SearchQuery, SessionQuery, SessionRow, Stats, Storage, Store, SubmissionQuery, Swept, TaskQuery,
+        View, ViewQuery,
     },
     submission::SubmissionRecord,
     task::TaskRecord,
     usage::UsageRow,
+    verify::Finding,
 };
 use everturn_store::{Options, open};
 use everturn_testkit::store::scene::owner;
@@ -163,6 +167,70 @@ impl Storage for Kept {
 
     async fn usage(&self, session: SessionId) -> Result<Vec<UsageRow>> {
         self.store().await.usage(session).await
+    }
+
+    async fn delete(&self, session: SessionId, owner: OwnerId, epoch: Epoch) -> Result<()> {
+        self.store().await.delete(session, owner, epoch).await
+    }
+
+    async fn view(&self, query: ViewQuery) -> Result<View> {
+        self.store().await.view(query).await
+    }
+
+    async fn changes(&self, query: ChangeQuery) -> Result<Changes> {
+        self.store().await.changes(query).await
+    }
+
+    async fn doorbell(&self, heard: u64) -> u64 {
+        self.store().await.doorbell(heard).await
+    }
+
+    async fn post(&self, mail: Mail) -> Result<Posted> {
+        self.store().await.post(mail).await
+    }
+
+    async fn mail(&self, session: SessionId, only: MailFilter) -> Result<Vec<MailRow>> {
+        self.store().await.mail(session, only).await
+    }
+
+    async fn runnable(&self, now: Timestamp, limit: usize) -> Result<Vec<SessionId>> {
+        self.store().await.runnable(now, limit).await
+    }
+
+    async fn next_due(&self) -> Result<Due> {
+        self.store().await.next_due().await
+    }
+
+    async fn put_chunk(&self, chunk: Chunk) -> Result<()> {
+        self.store().await.put_chunk(chunk).await
+    }
+
+    async fn seal(&self, seal: Seal) -> Result<()> {
+        self.store().await.seal(seal).await
+    }
+
+    async fn blob(&self, query: BlobQuery) -> Result<Option<BlobPart>> {
+        self.store().await.blob(query).await
+    }
+
+    async fn search(&self, query: SearchQuery) -> Result<Vec<Hit>> {
+        self.store().await.search(query).await
+    }
+
+    async fn sweep(&self, before: Timestamp) -> Result<Swept> {
+        self.store().await.sweep(before).await
+    }
+
+    async fn backup(&self, to: PathBuf) -> Result<()> {
+        self.store().await.backup(to).await
+    }
+
+    async fn vacuum(&self) -> Result<()> {
+        self.store().await.vacuum().await
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>> {
+        self.store().await.check().await
     }
 
     async fn owner(&self) -> Option<OwnerId> {

@@ -53,7 +53,7 @@ fn partial(id: u64, revision: Revision) -> Write {
         history: History::Latest,
         fork: ForkPolicy::Initial,
     };
-    Write::Document(DocumentWrite { record, revision })
+    Write::Document(DocumentWrite { record, number: 1, revision })
 }
 
 fn by_task(mut entry: EntryRecord, task: TaskId, said: Entry) -> Write {
