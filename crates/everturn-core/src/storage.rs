@@ -191,7 +191,7 @@ port! {
     /// A range of a blob; none where there is no such blob. Beyond its end there are no bytes.
     async fn blob(&self, query: BlobQuery) -> Result<Option<BlobPart>>;
 
-    /// Messages that have all of some words, newest first.
+    /// Messages that have all of some words, newest first: in the order in which they were stored, whatever their session.
     ///
     /// Errors: `Invalid` when no word is given.
     async fn search(&self, query: SearchQuery) -> Result<Vec<Hit>>;
