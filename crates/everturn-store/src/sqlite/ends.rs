@@ -2,8 +2,9 @@
 
 use everturn_core::{
     entry::EntryRecord,
-    error::Error,
+    error::{Error, Result},
     id::{Epoch, OwnerId, Seq, SessionId},
+    storage::Durability,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -11,12 +12,12 @@ use super::{
     Sqlite,
     body::Body,
     commit::Target,
+    connection::overwriting,
     fault::Outcome,
     search, session,
     upkeep::More,
     writer::{Ticket, Whose},
 };
-use everturn_core::{error::Result, storage::Durability};
 
 /// How much of a session one transaction removes, so that nobody waits long for it.
 const ROWS_AT_ONCE: u64 = 256;
@@ -42,7 +43,7 @@ impl Sqlite {
         let bell = self.bell.clone();
         let attempted = format!("remove the contents of session {session}");
         self.in_slices(attempted, Whose::Session(session), move |db| {
-            let more = remove_some(db, session)?;
+            let more = overwriting(db, || remove_some(db, session))?;
             if more == More::No {
                 bell.soil();
             }
@@ -175,10 +176,12 @@ pub(super) fn purge(db: &Connection, target: Target<'_>, record: &EntryRecord, b
         ))
         .into());
     };
-    search::forget(db, rid)?;
-    let sql = "UPDATE entry SET crc = ?1, body = ?2 WHERE rid = ?3";
-    db.prepare_cached(sql)?.execute(params![body.crc, body.text, rid])?;
-    search::remember(db, rid)
+    overwriting(db, || {
+        search::forget(db, rid)?;
+        let sql = "UPDATE entry SET crc = ?1, body = ?2 WHERE rid = ?3";
+        db.prepare_cached(sql)?.execute(params![body.crc, body.text, rid])?;
+        search::remember(db, rid)
+    })
 }
 
 /// Drops what ended, and what was superseded, in commits up to `below`.

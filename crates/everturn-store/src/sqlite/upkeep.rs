@@ -21,6 +21,7 @@ use rusqlite::Connection;
 use super::{
     Sqlite, blobs,
     checkpoint::Bell,
+    connection::overwriting,
     fault::Outcome,
     session,
     writer::{Answer, Ticket, Whose},
@@ -118,7 +119,7 @@ impl Sqlite {
     pub(super) async fn remove_given_up(&self) -> Result<()> {
         let bell = self.bell.clone();
         let remove = move |db: &Connection| {
-            let more = blobs::remove_some(db)?;
+            let more = overwriting(db, || blobs::remove_some(db))?;
             if more == More::Yes {
                 bell.soil();
             }
