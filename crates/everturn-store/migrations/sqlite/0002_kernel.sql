@@ -62,9 +62,8 @@ CREATE TABLE blob_use (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX blob_use_blob ON blob_use (bid);
 
--- What goes in is words already, by our own rule of what a word is: this tokenizer leaves them as they are.
-CREATE VIRTUAL TABLE search USING fts5 (text, content = '', detail = none, tokenize = 'ascii');
-INSERT INTO search (search, rank) VALUES ('secure-delete', 1);
+-- What goes in is made of words by our own rule of what a word is: this tokenizer leaves it as it is.
+CREATE VIRTUAL TABLE search USING fts5 (words, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii');
 CREATE TABLE search_mark (
     only INTEGER PRIMARY KEY CHECK (only = 1),
     rid  INTEGER NOT NULL

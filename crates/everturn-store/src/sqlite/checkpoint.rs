@@ -63,8 +63,10 @@ impl Bell {
     }
 
     /// Cuts a soiled log. What goes wrong leaves it soiled.
-    pub(super) fn wipe(&self, connection: &Connection) {
-        self.soiled.store(self.cut(connection).is_err(), Ordering::SeqCst);
+    pub(super) fn wipe(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let cut = self.cut(connection);
+        self.soiled.store(cut.is_err(), Ordering::SeqCst);
+        cut
     }
 
     /// Copies all of the log and cuts it, when the checkpointer is not at work any more.

@@ -20,8 +20,8 @@ use super::{
 };
 
 /// How much of a session one transaction removes, so that nobody waits long for it.
-const ROWS_AT_ONCE: u64 = 256;
-const BYTES_AT_ONCE: u64 = 1 << 20;
+const ROWS_AT_ONCE: u64 = 64;
+const BYTES_AT_ONCE: u64 = 512 << 10;
 
 impl Sqlite {
     /// Ends a session for everyone at once, and then removes its contents.
@@ -177,10 +177,9 @@ pub(super) fn purge(db: &Connection, target: Target<'_>, record: &EntryRecord, b
         .into());
     };
     overwriting(db, || {
-        search::forget(db, rid)?;
         let sql = "UPDATE entry SET crc = ?1, body = ?2 WHERE rid = ?3";
         db.prepare_cached(sql)?.execute(params![body.crc, body.text, rid])?;
-        search::remember(db, rid)
+        search::replace(db, rid)
     })
 }
 
@@ -194,12 +193,25 @@ pub(super) fn trim(db: &Connection, target: Target<'_>, below: Seq) -> Outcome<(
         "DELETE FROM revision WHERE did IN
             (SELECT did FROM document INDEXED BY document_retired WHERE sid = ?1 AND retired <= ?2)",
         "DELETE FROM document INDEXED BY document_retired WHERE sid = ?1 AND retired <= ?2",
-        "DELETE FROM revision WHERE did IN (SELECT did FROM document WHERE sid = ?1) AND rid <
-            (SELECT base.rid FROM revision base INDEXED BY revision_base
-             WHERE base.did = revision.did AND base.seq <= ?2 AND base.version IS NOT NULL
-             ORDER BY base.seq DESC, base.rid DESC LIMIT 1)",
     ] {
         db.prepare_cached(sql)?.execute(params![target.sid, below.0])?;
+    }
+    drop_superseded(db, target.sid, below)
+}
+
+/// Drops the revisions that came before each document's newest base at `below`.
+fn drop_superseded(db: &Connection, sid: i64, below: Seq) -> Outcome<()> {
+    let bases = "SELECT did, (SELECT rid FROM revision INDEXED BY revision_base
+            WHERE revision.did = document.did AND seq <= ?2 AND version IS NOT NULL
+            ORDER BY seq DESC, rid DESC LIMIT 1) AS base
+        FROM document INDEXED BY document_id WHERE sid = ?1 AND base IS NOT NULL";
+    let mut bases = db.prepare_cached(bases)?;
+    let mut rows = bases.query(params![sid, below.0])?;
+    let older = "DELETE FROM revision INDEXED BY revision_seq WHERE did = ?1 AND seq <= ?2 AND rid < ?3";
+    let mut drop_older = db.prepare_cached(older)?;
+    while let Some(row) = rows.next()? {
+        let (did, base): (i64, i64) = (row.get(0)?, row.get(1)?);
+        drop_older.execute(params![did, below.0, base])?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use everturn_core::{
     storage::{Durability, Hit, SearchQuery, excerpt, terms},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use sha2::{Digest, Sha256};
 
 use super::{
     Sqlite, body, entries,
@@ -19,8 +20,8 @@ use super::{
 };
 
 /// How much one transaction adds to the index.
-const ENTRIES_AT_ONCE: usize = 256;
-const BYTES_AT_ONCE: usize = 1 << 20;
+const ENTRIES_AT_ONCE: usize = 128;
+const BYTES_AT_ONCE: usize = 512 << 10;
 
 /// How many words the index is asked for; more are looked for in what it finds.
 const ASKED_MAX: usize = 64;
@@ -98,8 +99,16 @@ fn words_at(row: &Row<'_>) -> Outcome<Option<String>> {
     let Ok(body) = body::text(row, [3, 4], String::new) else { return Ok(None) };
     let Ok(entry) = Entry::from_body(kind, body) else { return Ok(None) };
     let words: BTreeSet<_> = terms(&entry.text()).collect();
-    let all = || words.iter().fold(of_session(sid), |all, word| all + " " + word);
+    let all = || words.iter().fold(of_session(sid), |all, word| all + " " + &hashed(word));
     Ok((!words.is_empty()).then(all))
+}
+
+/// A word as the index knows it: the first 40 bits of its SHA-256.
+///
+/// The index keeps the words of what was removed until it is merged, and a hash of them tells nobody what they were.
+fn hashed(word: &str) -> String {
+    let digest = Sha256::digest(word.as_bytes());
+    digest.iter().take(5).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What stands for a session in the index, so that one session is searched without the others. It is no word.
@@ -127,35 +136,28 @@ fn index(db: &Connection, batch: &Unindexed) -> Outcome<()> {
 
 fn add(db: &Connection, rid: i64, words: Option<&str>) -> Outcome<()> {
     if let Some(words) = words {
-        let sql = "INSERT INTO search (rowid, text) VALUES (?1, ?2)";
+        let sql = "INSERT INTO search (rowid, words) VALUES (?1, ?2)";
         db.prepare_cached(sql)?.execute(params![rid, words])?;
     }
     Ok(())
 }
 
-/// Takes an entry that is about to change or to go out of the index.
+/// Takes an entry out of the index.
 pub(super) fn forget(db: &Connection, rid: i64) -> Outcome<()> {
-    if let Some(words) = indexed(db, rid)? {
-        let sql = "INSERT INTO search (search, rowid, text) VALUES ('delete', ?1, ?2)";
-        db.prepare_cached(sql)?.execute(params![rid, words])?;
-    }
+    db.prepare_cached("DELETE FROM search WHERE rowid = ?1")?.execute([rid])?;
     Ok(())
 }
 
-/// Adds an entry that has changed.
-pub(super) fn remember(db: &Connection, rid: i64) -> Outcome<()> {
-    let words = indexed(db, rid)?;
-    add(db, rid, words.as_deref())
-}
-
-/// What the index has, or has to have, of an entry.
-fn indexed(db: &Connection, rid: i64) -> Outcome<Option<String>> {
+/// Puts an entry that has changed in the place of what the index has of it.
+pub(super) fn replace(db: &Connection, rid: i64) -> Outcome<()> {
+    forget(db, rid)?;
     if rid > mark(db)? {
-        return Ok(None);
+        return Ok(());
     }
     let mut find = db.prepare_cached("SELECT rid, sid, kind, crc, body FROM entry WHERE rid = ?1")?;
     let mut rows = find.query([rid])?;
-    Ok(rows.next()?.map(words_at).transpose()?.flatten())
+    let words = rows.next()?.map(words_at).transpose()?.flatten();
+    add(db, rid, words.as_deref())
 }
 
 /// SQLite gives the keys of the newest rows away again when these are gone: what gets them is behind the mark.
@@ -185,13 +187,13 @@ fn find(db: &Connection, query: &SearchQuery, words: &[String]) -> Outcome<Vec<H
     Ok(hits)
 }
 
-/// The question in the index's own language: each word quoted, and all of them.
+/// The question in the index's own language: all of the words.
 fn expression(sid: Option<i64>, words: &[String]) -> String {
-    let asked = sid.map(of_session).into_iter().chain(words.iter().take(ASKED_MAX).cloned());
+    let asked = sid.map(of_session).into_iter().chain(words.iter().take(ASKED_MAX).map(|word| hashed(word)));
     asked.map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" ")
 }
 
-/// The hit, if the entry itself has the words: the index cuts very long ones.
+/// The hit, if the entry itself has the words: other words may have the same hashes.
 fn hit_at(row: &Row<'_>, words: &[String]) -> Outcome<Option<Hit>> {
     let record = entries::entry_at(row)?;
     let text = record.text();

@@ -183,8 +183,7 @@ fn vacuum(db: &Connection, bell: &Bell) -> Outcome<()> {
     let vacuumed = db.execute_batch("VACUUM");
     db.pragma_update(None, "temp_store", "MEMORY")?;
     vacuumed?;
-    bell.soil();
-    Ok(bell.cut(db)?)
+    Ok(bell.wipe(db)?)
 }
 
 fn check(db: &Connection) -> Outcome<Vec<Finding>> {

@@ -147,6 +147,25 @@ fn only_who_owns_a_session_deletes_it() {
 }
 
 #[test]
+fn a_reader_keeps_what_was_purged_in_the_log_no_longer_than_it_reads() {
+    let file = Temporary::new();
+    block_on(async {
+        let mut scene = Scene::new(&file.open().await).await;
+        let mut secret = scene.entry("the key is hunter2hunter2");
+        scene.commit(vec![secret.clone().into_write()]).await.unwrap();
+        let reader = rusqlite::Connection::open(file.path()).unwrap();
+        reader.execute_batch("BEGIN; SELECT count(*) FROM entry").unwrap();
+
+        secret.entry = secret.entry.purged("its hash");
+        scene.commit(vec![Write::Purge(secret)]).await.unwrap();
+        assert!(holds(&file, "hunter2hunter2"), "it reads the store as it was");
+        reader.execute_batch("COMMIT").unwrap();
+        scene.commit(vec![]).await.unwrap();
+        assert!(!holds(&file, "hunter2hunter2"));
+    });
+}
+
+#[test]
 fn a_purged_entry_leaves_no_byte_in_the_file_and_its_log() {
     let file = Temporary::new();
     block_on(async {

@@ -126,7 +126,7 @@ impl Line {
             return;
         };
         if connection.busy_timeout(Duration::ZERO).is_ok() {
-            self.wal.bell.wipe(connection);
+            let _later = self.wal.bell.wipe(connection);
         }
         if self.place.be_patient(connection).is_err() {
             self.connection = None;
