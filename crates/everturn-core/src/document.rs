@@ -30,6 +30,7 @@ pub use self::{
 use crate::{
     error::{Error, ErrorKind, Result},
     id::{ConversationId, TaskId},
+    limits::Limits,
 };
 
 /// Typed state that is committed beside entries.
@@ -184,9 +185,9 @@ pub fn decode<T: Document>(value: Value, version: u32) -> Result<T> {
 
 /// Writes a document as the value to store.
 ///
-/// Units: `weight_max` is bytes of JSON, as [`weight`] counts them.
+/// Units: `limits.document` is bytes of JSON, as [`weight`] counts them.
 /// Errors: `Invalid` for what JSON cannot say: a float that is not finite, a key that is no text, an integer beyond
-/// 64 bits. `TooLarge` when the value nests deeper than [`DEPTH_MAX`] or weighs more than `weight_max`.
+/// 64 bits. `TooLarge` when the value nests deeper than `limits.depth` or weighs more than `limits.document`.
 ///
 /// ```
 /// # use everturn_core::document::Document;
@@ -194,13 +195,13 @@ pub fn decode<T: Document>(value: Value, version: u32) -> Result<T> {
 /// # #[derive(Document, Serialize, Deserialize, Default)]
 /// # #[document(kind = "example.speed", crate = "everturn_core")]
 /// # struct Speed { knots: f64 }
-/// use everturn_core::document::encode;
+/// use everturn_core::{document::encode, limits::Limits};
 ///
-/// assert_eq!(encode(&Speed { knots: 6.5 }, 1024).unwrap(), serde_json::json!({"knots": 6.5}));
-/// let error = encode(&Speed { knots: f64::NAN }, 1024).unwrap_err();
+/// assert_eq!(encode(&Speed { knots: 6.5 }, &Limits::default()).unwrap(), serde_json::json!({"knots": 6.5}));
+/// let error = encode(&Speed { knots: f64::NAN }, &Limits::default()).unwrap_err();
 /// assert_eq!(error.to_string(), "write document example.speed: a number that is NaN at /knots");
 /// ```
-pub fn encode<T: Document>(document: &T, weight_max: usize) -> Result<Value> {
+pub fn encode<T: Document>(document: &T, limits: &Limits) -> Result<Value> {
     let kind = T::KIND;
     check::check(document).map_err(|fault| {
         let told = if fault.is_limit { Error::too_large } else { Error::invalid };
@@ -209,15 +210,12 @@ pub fn encode<T: Document>(document: &T, weight_max: usize) -> Result<Value> {
     let value = serde_json::to_value(document)
         .map_err(|fault| Error::invalid(format!("write document {kind}: {fault}")).caused_by(fault))?;
     // Raw JSON inside the type is a leaf to the check above.
-    if !value::nests_within(&value, DEPTH_MAX) {
-        return Err(Error::too_large(format!("write document {kind}: more than {DEPTH_MAX} levels")));
+    let depth = limits.depth.min(DEPTH_MAX);
+    if !value::nests_within(&value, depth) {
+        return Err(Error::too_large(format!("write document {kind}: more than {depth} levels")));
     }
-    match weight(&value) {
-        weight if weight > weight_max => Err(Error::too_large(format!(
-            "write document {kind}: it weighs {weight} bytes, and the limit is {weight_max}"
-        ))),
-        _ => Ok(value),
-    }
+    limits.check(&format!("document {kind}"), weight(&value), limits.document)?;
+    Ok(value)
 }
 
 impl Scope for () {

@@ -2,6 +2,7 @@
 
 mod blobs;
 mod changes;
+mod once;
 mod session;
 
 use std::{
@@ -20,7 +21,7 @@ use crate::{
     conversation::Conversation,
     entry::EntryRecord,
     error::{Error, ErrorKind, Result},
-    id::{ConversationId, Epoch, OwnerId, SessionId},
+    id::{BlobId, ConversationId, Epoch, OwnerId, SessionId},
     storage::{
         Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim, Committed, Create, Created,
         DocumentQuery, DocumentState, Due, EntryQuery, Hit, Lease, Mail, MailFilter, MailRow, Posted, Seal,
@@ -300,6 +301,14 @@ impl Storage for Memory {
 
     async fn blob(&self, query: BlobQuery) -> Result<Option<BlobPart>> {
         Ok(self.tables().blobs.read(query))
+    }
+
+    async fn blobs(&self, session: SessionId) -> Result<Vec<BlobId>> {
+        self.read(session, |session| {
+            let mut blobs: Vec<_> = session.blobs.iter().copied().collect();
+            blobs.sort();
+            blobs
+        })
     }
 
     async fn search(&self, query: SearchQuery) -> Result<Vec<Hit>> {

@@ -28,8 +28,8 @@ macro_rules! port {
 
         $(#[$layer_doc])*
         pub trait $layer: Send + Sync + 'static {
-            /// What it stands around.
-            fn inner(&self) -> &$handle;
+            /// What it stands around at the moment.
+            fn inner(&self) -> $handle;
 
             /// Sees every call that is not overridden: its name, and the call itself.
             fn around<T: Send>(
@@ -43,7 +43,8 @@ macro_rules! port {
 
             $($(#[$doc])*
             fn $name(&self $(, $arg: $ty)*) -> impl Future<Output = $out> + Send {
-                self.around(stringify!($name), self.inner().$name($($arg),*))
+                let inner = self.inner();
+                self.around(stringify!($name), async move { inner.$name($($arg),*).await })
             })*
         }
 

@@ -16,7 +16,7 @@ use crate::{
     conversation::Conversation,
     entry::EntryRecord,
     error::Result,
-    id::{ConversationId, Epoch, OwnerId, SessionId},
+    id::{BlobId, ConversationId, Epoch, OwnerId, SessionId},
     port::port,
     submission::SubmissionRecord,
     task::TaskRecord,
@@ -64,7 +64,7 @@ port! {
     ///
     /// struct Counting(Store, AtomicU64);
     /// impl Layer for Counting {
-    ///     fn inner(&self) -> &Store { &self.0 }
+    ///     fn inner(&self) -> Store { self.0.clone() }
     ///     async fn around<T: Send>(&self, _: &'static str, call: impl Future<Output = T> + Send) -> T {
     ///         self.1.fetch_add(1, Ordering::SeqCst);
     ///         call.await
@@ -79,12 +79,13 @@ port! {
     /// ```
     /// use everturn_core::{memory::Memory, storage::{Layer, Layered, Store}};
     /// struct Plain(Store);
-    /// impl Layer for Plain { fn inner(&self) -> &Store { &self.0 } }
+    /// impl Layer for Plain { fn inner(&self) -> Store { self.0.clone() } }
     /// let store = Store::new(Layered(Plain(Store::new(Memory::new()))));
     /// ```
     layered Layered;
 
-    /// Creates a session together with its first commit, owned by the batch's owner at epoch 1.
+    /// Creates a session together with its first commit, owned by the batch's owner at the batch's epoch: 1, or for a
+    /// session that comes back after it was deleted, any that is greater than all it had.
     ///
     /// Promise: all or nothing. Repeating a request id returns the session that it created.
     /// Errors: `Invalid` when the batch does not fit the session.
@@ -175,7 +176,7 @@ port! {
     /// Sessions that nobody owns and whose due has come, or that have mail: at most `limit`, those due longest first.
     async fn runnable(&self, now: Timestamp, limit: usize) -> Result<Vec<SessionId>>;
 
-    /// When the next of all sessions wants to run.
+    /// When the next of all sessions wants to run, whoever owns it. Mail rings the doorbell instead.
     async fn next_due(&self) -> Result<Due>;
 
     /// Writes a piece of a blob ahead of its commit. It survives our process.
@@ -190,6 +191,9 @@ port! {
 
     /// A range of a blob; none where there is no such blob. Beyond its end there are no bytes.
     async fn blob(&self, query: BlobQuery) -> Result<Option<BlobPart>>;
+
+    /// The blobs that a session refers to.
+    async fn blobs(&self, session: SessionId) -> Result<Vec<BlobId>>;
 
     /// Messages that have all of some words, newest first: in the order in which they were stored, whatever their session.
     ///

@@ -28,7 +28,7 @@ use everturn_core::{
 use crate::{Opener, SessionReader, World};
 pub use agent::{Agent, AgentChange, Current};
 pub use conversation::ConversationHandle;
-pub use event::{Cursor, Event, EventKind, Events};
+pub use event::{Event, EventKind, Events};
 pub use history::{TurnEnd, TurnRecord, TurnView};
 pub use input::{Input, WhenBusy};
 pub use live::LiveSession;

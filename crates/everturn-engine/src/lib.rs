@@ -4,14 +4,16 @@
 //! [`harness`] is built on it in the open: turns and calls are tasks, what an agent is is a document, what happened is
 //! entries.
 
+mod archive;
 pub mod harness;
+mod keeping;
 pub mod session;
 mod world;
 
 pub use harness::{
-    Agent, AgentChange, Answer, ConversationHandle, Current, Cursor, Event, EventKind, Events, Extension,
-    Harness, Input, LiveSession, Models, Registry, SessionSpec, Settings, Submission, TurnEnd, TurnRecord,
-    TurnView, WhenBusy,
+    Agent, AgentChange, Answer, ConversationHandle, Current, Event, EventKind, Events, Extension, Harness,
+    Input, LiveSession, Models, Registry, SessionSpec, Settings, Submission, TurnEnd, TurnRecord, TurnView,
+    WhenBusy,
 };
-pub use session::{Opener, Session, SessionReader, Transaction};
+pub use session::{BlobWriter, NewTask, Opener, Session, SessionReader, Transaction, WorkContext, watch};
 pub use world::{SystemClock, SystemEntropy, World};

@@ -1,5 +1,8 @@
 //! Sessions: one line of commits, and what was committed.
 
+mod blob;
+mod commit;
+mod context;
 mod document;
 mod lease;
 mod line;
@@ -8,32 +11,41 @@ mod state;
 mod stranger;
 mod transaction;
 mod verify;
+pub mod watch;
 
 use std::{
     fmt,
     panic::Location,
-    sync::{Arc, PoisonError, Weak},
+    sync::{
+        Arc, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use everturn_core::{
     Error, Result,
     conversation::Conversation,
     id::{ConversationId, Epoch, OwnerId, Seq, SessionId},
+    limits::Limits,
     storage::{
-        Batch, Claim, Create, Created, Due, Durability, Lease, NewSession, Store, SubmissionFilter,
-        SubmissionQuery, TaskQuery, Write,
+        Batch, Claim, Create, Created, Due, Durability, Lease, MailFilter, MailRow, NewSession, Store,
+        SubmissionFilter, SubmissionQuery, TaskQuery, Write,
     },
 };
 use futures_util::FutureExt;
-use tokio::sync::{Notify, OwnedMutexGuard, watch};
+use tokio::sync::{Notify, OwnedMutexGuard, watch as latest};
 
 use crate::World;
-pub(crate) use line::is_final;
+pub use blob::BlobWriter;
+pub(crate) use commit::is_final;
+pub use context::WorkContext;
 use line::{Hold, Line};
 use state::State;
 pub use stranger::SessionReader;
-pub use transaction::Transaction;
-pub(crate) use transaction::{ENTRY_MAX, check_entry};
+pub(crate) use transaction::check_entry;
+pub use transaction::{NewTask, Transaction};
+use watch::Watchers;
 
 /// An open session: the right to commit to it, and a cheap handle. Cloning it shares it.
 ///
@@ -60,16 +72,16 @@ pub struct Session(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) id: SessionId,
-    pub(crate) epoch: Epoch,
     pub(crate) opener: Opener,
     pub(crate) line: Arc<tokio::sync::Mutex<Line>>,
     /// Who holds the line.
     holder: std::sync::Mutex<Weak<Hold>>,
     pub(crate) state: std::sync::Mutex<State>,
     /// The last commit; told when a commit was adopted, and when the session is shut.
-    pub(crate) head: watch::Sender<Seq>,
+    pub(crate) head: latest::Sender<Seq>,
     /// Told when a commit changed tasks, and when the session is shut.
     pub(crate) attention: Arc<Notify>,
+    hub: Watchers,
     lease: Held,
 }
 
@@ -93,18 +105,22 @@ pub struct Opener {
     pub world: World,
     /// Who owns the sessions that are opened.
     pub owner: OwnerId,
+    /// How big records may be.
+    pub limits: Limits,
+    /// How long a lease lasts without renewal; it is renewed three times as often.
+    pub term: Duration,
 }
 
 impl Opener {
     /// An opener for the owner that the store was opened for, or for a new one where any owner is as good.
     pub async fn new(store: Store, world: World) -> Self {
         let owner = store.owner().await.unwrap_or_else(|| world.owner());
-        Self { store, world, owner }
+        Self { store, world, owner, limits: Limits::default(), term: Duration::from_secs(30) }
     }
 
     fn claim(&self, session: SessionId) -> Claim {
         let now = self.world.clock.now();
-        Claim { session, owner: self.owner, now, until: now + lease::TERM }
+        Claim { session, owner: self.owner, now, until: now + self.term }
     }
 }
 
@@ -136,7 +152,7 @@ impl Session {
             durability: Durability::Durable,
             minted: staged.minted,
             due: Due::None,
-            writes: staged.writes,
+            writes: staged.writes.into(),
         };
         match opener.store.create(Create { new, first, until: claim.until }).await? {
             Created::New(lease) => Self::start(opener, lease).await,
@@ -161,13 +177,13 @@ impl Session {
             opener.store.submissions(SubmissionQuery { session, only: SubmissionFilter::Live }).await?;
         let inner = Arc::new(Inner {
             id: session,
-            epoch: lease.epoch,
             opener: opener.clone(),
             line: Arc::new(tokio::sync::Mutex::new(Line { head: lease.head, minted: lease.minted })),
             holder: std::sync::Mutex::default(),
             state: std::sync::Mutex::new(State::new(tasks, submissions)),
-            head: watch::Sender::new(lease.head),
+            head: latest::Sender::new(lease.head),
             attention: Arc::default(),
+            hub: Watchers::default(),
             lease: held,
         });
         lease::keep(&inner);
@@ -181,12 +197,17 @@ impl Session {
 
     /// How often it was claimed, this time included.
     pub fn epoch(&self) -> Epoch {
-        self.0.epoch
+        self.0.epoch()
     }
 
     /// Who owns it.
     pub fn owner(&self) -> OwnerId {
         self.0.opener.owner
+    }
+
+    /// The store that it is in.
+    pub fn store(&self) -> &Store {
+        &self.0.opener.store
     }
 
     /// The last commit.
@@ -235,8 +256,28 @@ impl Session {
         let line = self.0.wait_in_line().await;
         self.0.shut(Error::closed("its owner closed it"));
         drop(line);
-        let Inner { id, epoch, opener, .. } = &*self.0;
-        opener.store.release(*id, opener.owner, *epoch).await
+        let Inner { id, opener, .. } = &*self.0;
+        opener.store.release(*id, opener.owner, self.epoch()).await
+    }
+}
+
+impl Session {
+    /// Ends the session for good: its contents go, its id is never used again, its watchers end with `Deleted`.
+    ///
+    /// Promise: all or nothing. Errors: what storage says; the session is as it was then.
+    pub async fn delete(&self) -> Result<()> {
+        let line = self.0.wait_in_line().await;
+        self.0.check_open()?;
+        let Inner { id, opener, .. } = &*self.0;
+        opener.store.delete(*id, opener.owner, self.epoch()).await?;
+        self.0.shut(Error::closed(watch::DELETED));
+        drop(line);
+        Ok(())
+    }
+
+    /// Mail that waits to be taken, oldest first.
+    pub async fn mail(&self) -> Result<Vec<MailRow>> {
+        self.0.opener.store.mail(self.id(), MailFilter::Waiting).await
     }
 }
 
@@ -251,18 +292,27 @@ enum Purpose {
 struct Held {
     opener: Opener,
     session: SessionId,
-    epoch: Epoch,
+    epoch: AtomicU64,
 }
 
 impl Held {
     fn new(opener: &Opener, lease: &Lease) -> Self {
-        Self { opener: opener.clone(), session: lease.session, epoch: lease.epoch }
+        Self { opener: opener.clone(), session: lease.session, epoch: AtomicU64::new(lease.epoch.0) }
+    }
+
+    fn epoch(&self) -> Epoch {
+        Epoch(self.epoch.load(Ordering::SeqCst))
+    }
+
+    /// The session was claimed anew.
+    fn set_epoch(&self, epoch: Epoch) {
+        self.epoch.store(epoch.0, Ordering::SeqCst);
     }
 
     /// Gives the lease up without waiting for the answer.
     fn release(&self) {
         // The first poll hands the request to the store; the stores here carry it out whether or not anyone waits.
-        let release = self.opener.store.release(self.session, self.opener.owner, self.epoch);
+        let release = self.opener.store.release(self.session, self.opener.owner, self.epoch());
         let _ = std::pin::pin!(release).now_or_never();
     }
 }
@@ -280,6 +330,11 @@ pub(crate) struct Stage {
 }
 
 impl Inner {
+    /// How often the session was claimed, up to now.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.lease.epoch()
+    }
+
     pub(crate) fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -327,9 +382,10 @@ impl Inner {
         let mut state = self.state();
         if state.shut.is_none() {
             tracing::debug!(session = %self.id, %why, "session shut");
-            state.shut = Some(why);
+            state.shut = Some(why.clone());
         }
         drop(state);
+        self.hub.end(why.into());
         // Wakes everyone who waits for a commit, and whoever runs tasks.
         self.head.send_modify(|_| {});
         self.attention.notify_one();
@@ -344,6 +400,6 @@ impl Inner {
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("id", &self.0.id).field("epoch", &self.0.epoch).finish()
+        f.debug_struct("Session").field("id", &self.0.id).field("epoch", &self.0.epoch()).finish()
     }
 }

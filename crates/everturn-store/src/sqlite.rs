@@ -3,11 +3,13 @@
 mod backup;
 mod blobs;
 mod body;
+mod changes;
 mod checkpoint;
 mod commit;
 mod connection;
 mod conversations;
 mod documents;
+mod doorbell;
 mod ends;
 mod entries;
 mod fault;
@@ -24,6 +26,7 @@ mod submissions;
 mod tasks;
 mod upkeep;
 mod usage;
+mod view;
 mod writer;
 
 use std::{
@@ -37,7 +40,7 @@ use everturn_core::{
     conversation::Conversation,
     entry::EntryRecord,
     error::{Error, Result},
-    id::{ConversationId, Epoch, OwnerId, Seq, SessionId},
+    id::{BlobId, ConversationId, Epoch, OwnerId, Seq, SessionId},
     storage::{
         Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim, Committed, Create, Created,
         DocumentQuery, DocumentState, Due, Durability, EntryQuery, Hit, Lease, Mail, MailFilter, MailRow,
@@ -55,15 +58,18 @@ use rusqlite::Connection;
 use crate::Options;
 use checkpoint::{Bell, Checkpointer};
 use connection::Place;
+use doorbell::Doorbell;
 use fault::Outcome;
 use owner::Owners;
 use reader::Readers;
 use upkeep::More;
 use writer::{Proof, Ticket, Whose, Writer};
 
-/// An open file. Dropped in the order of its fields: readers, then the writer, then the checkpointer, then the lock.
+/// An open file. Dropped in the order of its fields: those who read, then the writer, then the checkpointer, then the
+/// lock.
 pub(crate) struct Sqlite {
     readers: Readers,
+    doorbell: Doorbell,
     writer: Writer,
     _checkpointer: Checkpointer,
     owners: Arc<Owners>,
@@ -92,11 +98,12 @@ impl Sqlite {
         let mut connection = place.open_writer()?;
         schema::bring_up_to_date(&mut connection, place.path())?;
         let checkpointer = Checkpointer::start(&place)?;
+        let doorbell = Doorbell::start(doorbell::look(Arc::clone(&place)));
         let bell = checkpointer.bell();
-        let writer = Writer::start(connection, &place, bell.clone());
+        let writer = Writer::start(connection, &place, (bell.clone(), doorbell.rope()));
         let readers = Readers::start(&place);
         owners.sweep();
-        Ok(Self { readers, writer, _checkpointer: checkpointer, owners, place, bell })
+        Ok(Self { readers, doorbell, writer, _checkpointer: checkpointer, owners, place, bell })
     }
 
     async fn read<T: Send + 'static>(
@@ -119,7 +126,8 @@ impl Storage for Sqlite {
             durability: first.durability,
             proof: Some(Proof::of(first)),
         };
-        self.writer.write(ticket, move |db| session::create(db, &create)).await
+        let bodies = body::of(first)?;
+        self.writer.write(ticket, move |db| session::create(db, &create, &bodies)).await
     }
 
     async fn claim(&self, claim: Claim) -> Result<Lease> {
@@ -212,16 +220,16 @@ impl Storage for Sqlite {
         self.read("usage", session, usage::read).await
     }
 
-    async fn view(&self, _: ViewQuery) -> Result<View> {
-        unimplemented!()
+    async fn view(&self, query: ViewQuery) -> Result<View> {
+        self.read("a view", query.session, move |db, sid| view::read(db, sid, &query)).await
     }
 
-    async fn changes(&self, _: ChangeQuery) -> Result<Changes> {
-        unimplemented!()
+    async fn changes(&self, query: ChangeQuery) -> Result<Changes> {
+        self.read("changes", query.session, move |db, sid| changes::read(db, sid, &query)).await
     }
 
-    async fn doorbell(&self, _: u64) -> u64 {
-        unimplemented!()
+    async fn doorbell(&self, heard: u64) -> u64 {
+        self.doorbell.wait(heard).await
     }
 
     async fn delete(&self, session: SessionId, owner: OwnerId, epoch: Epoch) -> Result<()> {
@@ -280,6 +288,10 @@ impl Storage for Sqlite {
 
     async fn blob(&self, query: BlobQuery) -> Result<Option<BlobPart>> {
         self.readers.read(format!("read blob {}", query.blob), move |db| blobs::read(db, &query)).await
+    }
+
+    async fn blobs(&self, session: SessionId) -> Result<Vec<BlobId>> {
+        self.read("blobs", session, blobs::used).await
     }
 
     async fn search(&self, query: SearchQuery) -> Result<Vec<Hit>> {

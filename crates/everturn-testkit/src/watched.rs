@@ -6,8 +6,6 @@ use everturn_core::{
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::refusing::Refusals;
-
 /// When a commit is told of.
 ///
 /// ```
@@ -38,7 +36,6 @@ pub struct Watched {
     store: Store,
     tell: Box<dyn Fn(Moment, u64) -> BoxFuture<'static, ()> + Send + Sync>,
     count: AtomicU64,
-    refusals: Refusals,
 }
 
 impl Watched {
@@ -48,14 +45,7 @@ impl Watched {
         store: Store,
         tell: impl Fn(Moment, u64) -> BoxFuture<'static, ()> + Send + Sync + 'static,
     ) -> Self {
-        Self { store, tell: Box::new(tell), count: AtomicU64::new(0), refusals: Refusals::default() }
-    }
-
-    /// The same store, which refuses the commits that `refusals` says.
-    #[must_use]
-    pub fn refusing(mut self, refusals: &Refusals) -> Self {
-        self.refusals = refusals.clone();
-        self
+        Self { store, tell: Box::new(tell), count: AtomicU64::new(0) }
     }
 
     async fn told<T>(&self, commit: impl Future<Output = T>) -> T {
@@ -68,8 +58,8 @@ impl Watched {
 }
 
 impl Layer for Watched {
-    fn inner(&self) -> &Store {
-        &self.store
+    fn inner(&self) -> Store {
+        self.store.clone()
     }
 
     async fn create(&self, create: Create) -> Result<Created> {
@@ -77,7 +67,6 @@ impl Layer for Watched {
     }
 
     async fn commit(&self, batch: Batch) -> Result<Committed> {
-        self.refusals.check()?;
         self.told(self.store.commit(batch)).await
     }
 }

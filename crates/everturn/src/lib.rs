@@ -7,6 +7,7 @@
 //! | run agents | [`Harness`], [`LiveSession`], [`Submission`], [`Event`] |
 //! | keep typed state beside a conversation | [`Document`], [`Transaction`] |
 //! | keep conversations without agents | [`kernel`] |
+//! | follow what happens | [`watch`], [`Cursor`] |
 //! | choose a store | [`store`] |
 //! | choose a model | [`models`], [`model`] |
 //! | write tools | [`tool`], [`tools`] |
@@ -26,20 +27,22 @@
 //! ```
 
 pub use everturn_core::{
-    BoxFuture, CancelToken, Error, ErrorKind, Result, clock, context, conversation, document,
-    document::Document, entry, env, id, json, message, model, policy, storage, submission, task, tool, usage,
-    verify,
+    BoxFuture, CancelToken, Error, ErrorKind, Result, clock, context, conversation, cursor::Cursor, document,
+    document::Document, entry, env, id, json, limits, message, model, policy, retention, storage, submission,
+    task, tool, usage, verify,
 };
 pub use everturn_engine::{
-    Agent, AgentChange, Answer, ConversationHandle, Current, Cursor, Event, EventKind, Events, Extension,
-    Harness, Input, LiveSession, Models, Registry, SessionReader, SessionSpec, Settings, Submission,
-    SystemClock, SystemEntropy, Transaction, TurnEnd, TurnRecord, TurnView, WhenBusy, World,
+    Agent, AgentChange, Answer, ConversationHandle, Current, Event, EventKind, Events, Extension, Harness,
+    Input, LiveSession, Models, Registry, SessionReader, SessionSpec, Settings, Submission, SystemClock,
+    SystemEntropy, Transaction, TurnEnd, TurnRecord, TurnView, WhenBusy, World, watch,
 };
 
 /// Sessions without agents: a durable, typed store for conversations.
 pub mod kernel {
     pub use everturn_core::memory::Memory;
-    pub use everturn_engine::{Opener, Session, SessionReader, Transaction};
+    pub use everturn_engine::{
+        BlobWriter, NewTask, Opener, Session, SessionReader, Transaction, WorkContext,
+    };
 }
 
 /// Where sessions are kept.

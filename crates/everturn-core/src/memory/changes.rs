@@ -74,7 +74,8 @@ impl Session {
         let mut commits = self.commits_after(query.after);
         let is_cut = commits.len() > query.limit;
         commits.truncate(query.limit);
-        let until = commits.last().filter(|_| is_cut).map_or(self.row.head, |last| last.seq);
+        let told = commits.last().map_or(query.after, |last| last.seq);
+        let until = if is_cut { told } else { self.row.head };
         let is_newer = |start: &&crate::storage::EpochStart| start.epoch > query.epoch;
         Changes {
             head: self.row.head,

@@ -5,6 +5,7 @@ use std::{
     ops::Bound,
 };
 
+use super::once::Taking;
 use crate::{
     clock::Timestamp,
     conversation::{Conversation, Span},
@@ -146,8 +147,9 @@ impl Session {
 
     /// Stores a batch whose place was checked, in a store that has `stored` commits.
     pub(super) fn commit(&mut self, batch: &Batch, stored: u64) -> Result<()> {
-        batch.writes.iter().try_for_each(|write| self.check(write))?;
-        for write in &batch.writes {
+        let mut taking = Taking::default();
+        batch.writes.iter().try_for_each(|write| self.check(write, taking.is_again(write)))?;
+        for write in &*batch.writes {
             self.row.bytes += write.weight();
             self.write(batch.seq, write.clone());
         }
@@ -159,9 +161,11 @@ impl Session {
         Ok(())
     }
 
-    /// What never changes may not be written twice, a request id belongs to one submission, and mail is taken once.
-    fn check(&self, write: &Write) -> Result<()> {
+    /// What never changes may not be written twice, a request id belongs to one submission, and mail is taken once: in
+    /// one batch neither.
+    fn check(&self, write: &Write, is_again: bool) -> Result<()> {
         let fault = match write {
+            _ if is_again => "an earlier write of the batch is the same",
             Write::Entry(entry) if self.entries.contains_key(&(entry.conversation, entry.id)) => {
                 "it is there"
             }

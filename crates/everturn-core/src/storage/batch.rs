@@ -1,6 +1,6 @@
 //! One commit, as it is handed to a store.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{DocumentWrite, Taken};
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
 ///     session: "0198c0de-0000-7000-8000-000000000000".parse().unwrap(),
 ///     owner: "0198c0de-0000-7000-8000-000000000001".parse().unwrap(),
 ///     epoch: Epoch(1), seq: Seq(2), time: Timestamp(0), durability: Durability::Relaxed,
-///     minted: 4, due: Due::None, writes: vec![],
+///     minted: 4, due: Due::None, writes: [].into(),
 /// };
 /// assert_eq!(batch.seq, Seq(1).next());
 /// ```
@@ -43,8 +43,8 @@ pub struct Batch {
     pub minted: u64,
     /// When the session wants to run next.
     pub due: Due,
-    /// The writes, in order.
-    pub writes: Vec<Write>,
+    /// The writes, in order. Shared, so that a batch can be sent again without a copy.
+    pub writes: Arc<[Write]>,
 }
 
 /// What a commit must survive when it returns.

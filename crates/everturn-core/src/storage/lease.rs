@@ -35,7 +35,7 @@ pub struct NewSession {
 /// # fn batch() -> Batch {
 /// #     Batch { session: "0198c0de-0000-7000-8000-000000000000".parse().unwrap(),
 /// #         owner: "0198c0de-0000-7000-8000-000000000001".parse().unwrap(), epoch: Epoch(1), seq: Seq(1),
-/// #         time: Timestamp(0), durability: Durability::Durable, minted: 1, due: Due::None, writes: vec![] }
+/// #         time: Timestamp(0), durability: Durability::Durable, minted: 1, due: Due::None, writes: [].into() }
 /// # }
 /// let create = Create { new: NewSession::default(), first: batch(), until: Timestamp(30_000) };
 /// assert_eq!((create.first.epoch, create.first.seq), (Epoch(1), Seq(1)));

@@ -52,7 +52,7 @@ impl Agent {
             fork: Self::FORK,
         };
         let revision = Revision::Base { version: Self::VERSION, value: RawJson::of(self)? };
-        stage.writes.push(Write::Document(DocumentWrite { record, revision }));
+        stage.writes.push(Write::Document(DocumentWrite { record, number: 1, revision }));
         Ok(())
     }
 }

@@ -68,6 +68,7 @@ pub(super) fn plan(
             id: *id,
             conversation: turn.conversation(),
             owner: Some(turn.task.id),
+            background: false,
             kind: KIND.into(),
             version: VERSION,
             input: RawJson::of(&intent)?,

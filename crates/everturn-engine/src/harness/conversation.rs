@@ -141,7 +141,7 @@ impl ConversationHandle {
 /// Stages an input that waits. It must fit when it is placed: then there is nobody left to tell.
 fn wait(tx: &mut Transaction, submission: SubmissionRecord) -> Result<()> {
     if let SubmissionState::Queued { parts } = &submission.state {
-        check_entry(&user_entry(parts.clone()))?;
+        check_entry(&user_entry(parts.clone()), tx.limits())?;
     }
     tx.put_submission(submission);
     Ok(())

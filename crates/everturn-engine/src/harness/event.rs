@@ -10,9 +10,10 @@ use std::collections::VecDeque;
 
 use everturn_core::{
     Result,
+    cursor::Cursor,
     document::{Document, Scope},
     entry::EntryRecord,
-    id::{ConversationId, EntryId, Epoch, Seq, SessionId, SubmissionId, TaskId},
+    id::{ConversationId, EntryId, Seq, SubmissionId, TaskId},
     message::{CallId, Outcome, Usage},
     storage::{EntryQuery, Order},
     submission::SubmissionState,
@@ -22,24 +23,6 @@ use tokio::sync::watch;
 
 use super::{history::TurnRecord, live::LiveSession, turn::Partial};
 use tell::Seen;
-
-/// A place in a session's commits.
-///
-/// ```
-/// # use everturn_core::id::{Epoch, Seq};
-/// use everturn_engine::Cursor;
-/// let cursor = Cursor { session: "0198c0de-0000-7000-8000-000000000000".parse().unwrap(), epoch: Epoch(1), seq: Seq(7) };
-/// assert_eq!(cursor.seq, Seq(7));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Cursor {
-    /// The session.
-    pub session: SessionId,
-    /// The owner's epoch.
-    pub epoch: Epoch,
-    /// The commit.
-    pub seq: Seq,
-}
 
 /// Something that happened in a conversation, and the commit in which it did.
 ///

@@ -7,11 +7,9 @@ use everturn_core::{
     document::{self, Document, Operation, ScopeKey, Value},
     id::Seq,
     json::RawJson,
+    limits::Limits,
     storage::{DocumentRecord, DocumentState, DocumentWrite, Revision},
 };
-
-/// The greatest weight of a document, in bytes of JSON.
-pub(super) const WEIGHT_MAX: usize = 4 << 20;
 
 /// A document's committed value.
 #[derive(Clone, Debug)]
@@ -21,6 +19,8 @@ pub(crate) struct Committed {
     pub(crate) value: Value,
     /// The commit that made it so.
     pub(crate) seq: Seq,
+    /// The number of the revision that made it so.
+    pub(crate) number: u64,
     /// Bytes of the newest base.
     base: usize,
     /// Bytes of the deltas since.
@@ -42,6 +42,7 @@ impl Committed {
             version: state.version,
             value,
             seq: state.seq,
+            number: state.number,
             base: state.base.get().len(),
             deltas: state.deltas.iter().map(|delta| delta.get().len()).sum(),
         })
@@ -49,6 +50,11 @@ impl Committed {
 }
 
 impl Committed {
+    /// A value that is known without the base and deltas that lead to it.
+    pub(super) fn at(record: DocumentRecord, version: u32, value: Value, (seq, number): (Seq, u64)) -> Self {
+        Self { record, version, value, seq, number, base: 0, deltas: 0 }
+    }
+
     /// The value as a `T`.
     ///
     /// Errors: `Newer`, or `Invalid` when it does not read as one.
@@ -59,13 +65,13 @@ impl Committed {
 
 /// A typed value behind its type.
 trait Typed: Any + Send + Sync {
-    fn encode(&self) -> Result<Value>;
+    fn encode(&self, limits: &Limits) -> Result<Value>;
     fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
 impl<T: Document> Typed for T {
-    fn encode(&self) -> Result<Value> {
-        document::encode(self, WEIGHT_MAX)
+    fn encode(&self, limits: &Limits) -> Result<Value> {
+        document::encode(self, limits)
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {
@@ -95,8 +101,19 @@ enum Change {
 /// What a slot comes to when the transaction commits.
 pub(super) struct Settled {
     pub(super) write: DocumentWrite,
+    pub(super) revised: Revised,
+}
+
+/// A document that a commit changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Revised {
+    pub(crate) record: DocumentRecord,
+    /// The number of the revision.
+    pub(crate) number: u64,
     /// The new committed value; none when the document was retired.
-    pub(super) committed: Option<Arc<Committed>>,
+    pub(crate) committed: Option<Arc<Committed>>,
+    /// What led to the value from the one before; none when it is a value of its own.
+    pub(crate) operations: Option<Arc<[Operation]>>,
 }
 
 impl Slot {
@@ -144,12 +161,32 @@ impl Slot {
     }
 
     /// The value as it stands in the transaction; none when it was retired.
-    pub(super) fn value(&self) -> Result<Option<(u32, Value)>> {
+    pub(super) fn value(&self, limits: &Limits) -> Result<Option<(u32, Value)>> {
         Ok(match &self.change {
-            Change::Typed(value) => Some((self.version, value.encode()?)),
+            Change::Typed(value) => Some((self.version, value.encode(limits)?)),
             Change::Raw(_, value) | Change::Value(value) => Some((self.version, value.clone())),
             Change::Retired => None,
         })
+    }
+
+    /// Changes the value as it stands by operations.
+    ///
+    /// Errors: `Invalid` when they do not fit, or the document was retired.
+    pub(super) fn apply(&mut self, more: Vec<Operation>, limits: &Limits) -> Result<()> {
+        let kind = &self.record.kind;
+        let Some((version, value)) = self.value(limits)? else {
+            return Err(Error::invalid(format!("edit document {kind}: this transaction has retired it")));
+        };
+        let value = document::fold(value, &more)?;
+        self.version = version;
+        self.change = match std::mem::replace(&mut self.change, Change::Retired) {
+            Change::Raw(mut operations, _) => {
+                operations.extend(more);
+                Change::Raw(operations, value)
+            }
+            _ => Change::Value(value),
+        };
+        Ok(())
     }
 
     /// Gives an inherited value that nobody has edited yet a newer one.
@@ -173,46 +210,52 @@ impl Slot {
     }
 
     /// What is to be written; none when nothing changed.
-    pub(super) fn settle(self, seq: Seq) -> Result<Option<Settled>> {
+    pub(super) fn settle(self, seq: Seq, limits: &Limits) -> Result<Option<Settled>> {
         let Self { record, version, before, change } = self;
+        let number = before.as_ref().map_or(0, |before| before.number) + 1;
         let (value, operations) = match change {
             Change::Retired if before.is_none() => return Ok(None),
             Change::Retired => {
-                let write = DocumentWrite { record, revision: Revision::Retired };
-                return Ok(Some(Settled { write, committed: None }));
+                let write = DocumentWrite { record: record.clone(), number, revision: Revision::Retired };
+                let revised = Revised { record, number, committed: None, operations: None };
+                return Ok(Some(Settled { write, revised }));
             }
-            Change::Typed(value) => (value.encode()?, None),
+            Change::Typed(value) => (value.encode(limits)?, None),
             Change::Raw(operations, value) => (value, Some(operations)),
             Change::Value(value) => (value, None),
         };
+        let mut committed = Committed { record, version, value, seq, number, base: 0, deltas: 0 };
         let Some(before) = before.filter(|before| before.version == version) else {
-            return base(record, version, value, seq).map(Some);
+            return committed.into_base(None, limits).map(Some);
         };
-        let operations = operations.unwrap_or_else(|| document::diff(&before.value, &value));
+        let operations = operations.unwrap_or_else(|| document::diff(&before.value, &committed.value));
         if operations.is_empty() {
             return Ok(None);
         }
         let delta = RawJson::of(&operations)?;
-        let deltas = before.deltas + delta.get().len();
+        (committed.base, committed.deltas) = (before.base, before.deltas + delta.get().len());
         // Reading stays bounded and writing amortised linear: deltas never outweigh their base.
-        if deltas > before.base {
-            return base(record, version, value, seq).map(Some);
+        if committed.deltas > committed.base {
+            return committed.into_base(Some(operations.into()), limits).map(Some);
         }
-        let committed = Committed { record: record.clone(), version, value, seq, base: before.base, deltas };
-        let write = DocumentWrite { record, revision: Revision::Delta { operations: delta } };
-        Ok(Some(Settled { write, committed: Some(Arc::new(committed)) }))
+        let revision = Revision::Delta { operations: delta };
+        Ok(Some(committed.into_settled(revision, Some(operations.into()))))
     }
 }
 
-fn base(record: DocumentRecord, version: u32, value: Value, seq: Seq) -> Result<Settled> {
-    let json = RawJson::of(&value)?;
-    if json.get().len() > WEIGHT_MAX {
-        let message =
-            format!("write document {}: {} bytes, at most {WEIGHT_MAX}", record.kind, json.get().len());
-        return Err(Error::too_large(message));
+impl Committed {
+    /// The revision that holds the whole value.
+    fn into_base(mut self, operations: Option<Arc<[Operation]>>, limits: &Limits) -> Result<Settled> {
+        let value = RawJson::of(&self.value)?;
+        limits.check(&format!("document {}", self.record.kind), value.get().len(), limits.document)?;
+        (self.base, self.deltas) = (value.get().len(), 0);
+        let revision = Revision::Base { version: self.version, value };
+        Ok(self.into_settled(revision, operations))
     }
-    let committed =
-        Committed { record: record.clone(), version, value, seq, base: json.get().len(), deltas: 0 };
-    let write = DocumentWrite { record, revision: Revision::Base { version, value: json } };
-    Ok(Settled { write, committed: Some(Arc::new(committed)) })
+
+    fn into_settled(self, revision: Revision, operations: Option<Arc<[Operation]>>) -> Settled {
+        let (record, number) = (self.record.clone(), self.number);
+        let write = DocumentWrite { record: record.clone(), number, revision };
+        Settled { write, revised: Revised { record, number, committed: Some(Arc::new(self)), operations } }
+    }
 }

@@ -1,4 +1,4 @@
-//! The line of commits: what the next commit must know, and the road into storage.
+//! The line of commits: what the next commit must know, and who holds it.
 
 use std::{
     panic::Location,
@@ -6,15 +6,8 @@ use std::{
     time::Duration,
 };
 
-use everturn_core::{
-    Error, ErrorKind, Result,
-    clock::Timestamp,
-    id::Seq,
-    storage::{Batch, Committed},
-};
+use everturn_core::{Error, ErrorKind, Result, clock::Timestamp, id::Seq};
 use tokio::sync::OwnedMutexGuard;
-
-use super::{Session, state::Adopted};
 
 /// What only the holder of the line knows and changes.
 pub(crate) struct Line {
@@ -68,6 +61,16 @@ impl Hold {
         self.line().take();
     }
 
+    /// Whether the transaction is still being put together.
+    pub(super) fn is_open(&self) -> bool {
+        self.line().is_some()
+    }
+
+    /// Where it began.
+    pub(super) fn at(&self) -> &'static Location<'static> {
+        self.at
+    }
+
     fn expired(&self) -> Error {
         let (at, limit) = (self.at, HOLD_MAX.as_secs());
         Error::new(
@@ -77,57 +80,4 @@ impl Hold {
             ),
         )
     }
-}
-
-/// Stores a batch and adopts it, in a task of its own: whoever waits may be dropped, the commit goes on.
-pub(super) async fn commit(
-    session: Session,
-    line: OwnedMutexGuard<Line>,
-    batch: Batch,
-    adopted: Adopted,
-) -> Result<Seq> {
-    let watcher = session.clone();
-    let committing = tokio::spawn(store_and_adopt(session, line, batch, adopted));
-    committing.await.unwrap_or_else(|fault| {
-        // Whether the batch is stored is unknown, and so is all that memory says.
-        let error = Error::closed(format!("a commit was cut off: {fault}"));
-        watcher.0.shut(error.clone());
-        Err(error)
-    })
-}
-
-async fn store_and_adopt(
-    session: Session,
-    mut line: OwnedMutexGuard<Line>,
-    batch: Batch,
-    adopted: Adopted,
-) -> Result<Seq> {
-    let (seq, minted) = (batch.seq, batch.minted);
-    match session.0.opener.store.commit(batch).await {
-        Ok(Committed::Stored | Committed::Already) => {
-            (line.head, line.minted) = (seq, minted);
-            let moves_tasks = adopted.moves_tasks();
-            session.0.state().adopt(adopted);
-            // Told in the order of commits; listeners run in tasks of their own, off the line.
-            session.0.head.send_replace(seq);
-            if moves_tasks {
-                session.0.attention.notify_one();
-            }
-            Ok(seq)
-        }
-        Err(error) => {
-            if is_final(&error) {
-                session.0.shut(error.clone());
-            }
-            Err(error)
-        }
-    }
-}
-
-/// Whether an error of storage ends this owner's right to write.
-pub(crate) fn is_final(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::Fenced | ErrorKind::Corrupt { .. } | ErrorKind::Closed { .. } | ErrorKind::Newer { .. }
-    )
 }

@@ -14,7 +14,7 @@ use everturn_core::{
     usage::{Total, UsageRow},
 };
 
-use super::{Session, document::Committed};
+use super::{Session, document::Committed, watch::DocumentView};
 
 impl Session {
     /// A conversation by its id.
@@ -123,6 +123,13 @@ impl Session {
         }
     }
 
+    /// The documents that a scope has, whether or not their types are known, in the order in which they were created.
+    pub async fn documents(&self, scope: ScopeKey) -> Result<Vec<DocumentView>> {
+        let query = DocumentQuery { session: self.id(), scope, kind: None, at: None };
+        let found = self.0.opener.store.documents(query).await?;
+        found.iter().map(|state| Committed::fold(state).map(DocumentView::from)).collect()
+    }
+
     /// An entry that a conversation sees.
     ///
     /// Errors: `NotFound`.
@@ -130,7 +137,7 @@ impl Session {
         let seen_by = self.conversation(conversation).await?;
         let newest = self.0.state().newest.find(|entry| entry.id == id);
         if let Some(entry) = newest.filter(|entry| seen_by.lineage.sees(entry.conversation, id)) {
-            return Ok(entry);
+            return Ok(EntryRecord::clone(&entry));
         }
         let query = EntryQuery::one(self.id(), &seen_by.lineage, id);
         self.0.opener.store.entries(query).await?.pop().ok_or_else(|| {

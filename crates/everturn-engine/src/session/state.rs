@@ -17,7 +17,7 @@ use everturn_core::{
     task::TaskRecord,
 };
 
-use super::document::Committed;
+use super::document::{Committed, Revised};
 
 /// How many contexts are kept of conversations in which nothing runs.
 const CONTEXTS_MAX: usize = 8;
@@ -80,17 +80,17 @@ impl Settled {
 
 /// The newest entries, a bounded number of them.
 #[derive(Default)]
-pub(crate) struct Newest(VecDeque<EntryRecord>);
+pub(crate) struct Newest(VecDeque<Arc<EntryRecord>>);
 
 impl Newest {
     const MAX: usize = 8;
 
     /// The newest of them that is wanted.
-    pub(crate) fn find(&self, wanted: impl Fn(&EntryRecord) -> bool) -> Option<EntryRecord> {
+    pub(crate) fn find(&self, wanted: impl Fn(&EntryRecord) -> bool) -> Option<Arc<EntryRecord>> {
         self.0.iter().rev().find(|entry| wanted(entry)).cloned()
     }
 
-    fn put(&mut self, entry: EntryRecord) {
+    fn put(&mut self, entry: Arc<EntryRecord>) {
         if self.0.len() == Self::MAX {
             self.0.pop_front();
         }
@@ -101,17 +101,16 @@ impl Newest {
 /// Which document: its scope and its kind.
 pub(crate) type DocumentKey = (ScopeKey, String);
 
-/// A document that a commit changes, and its new value; none when it was retired.
-pub(super) type Changed = (DocumentKey, Option<Arc<Committed>>);
-
-/// What a commit changes in memory once it is stored.
-#[derive(Default)]
+/// What a commit changes in memory once it is stored, and what its watchers are told.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Adopted {
-    pub(super) conversations: Vec<Arc<Conversation>>,
-    pub(super) entries: Vec<EntryRecord>,
-    pub(super) tasks: Vec<Arc<TaskRecord>>,
-    pub(super) submissions: Vec<Arc<SubmissionRecord>>,
-    pub(super) documents: Vec<Changed>,
+    pub(crate) conversations: Vec<Arc<Conversation>>,
+    pub(crate) entries: Vec<Arc<EntryRecord>>,
+    pub(crate) tasks: Vec<Arc<TaskRecord>>,
+    pub(crate) submissions: Vec<Arc<SubmissionRecord>>,
+    pub(crate) documents: Vec<Revised>,
+    /// Conversations of which an entry lost its contents.
+    pub(crate) purged: Vec<ConversationId>,
 }
 
 impl Adopted {
@@ -128,10 +127,17 @@ impl Adopted {
                 Write::Conversation(conversation) => {
                     adopted.conversations.push(Arc::new(conversation.clone()));
                 }
-                Write::Entry(entry) => adopted.entries.push(entry.clone()),
+                Write::Entry(entry) => adopted.entries.push(Arc::new(entry.clone())),
                 Write::Task(task) => adopted.tasks.push(Arc::new(task.clone())),
                 Write::Submission(submission) => adopted.submissions.push(Arc::new(submission.clone())),
-                Write::Document(_) | Write::Usage(_) | Write::Title(_) => {}
+                Write::Purge(entry) => adopted.purged.push(entry.conversation),
+                Write::Document(_)
+                | Write::Usage(_)
+                | Write::Title(_)
+                | Write::Labels(_)
+                | Write::Taken(_)
+                | Write::Blob(_)
+                | Write::Trim(_) => {}
             }
         }
         adopted
@@ -155,6 +161,12 @@ impl State {
             settled: Settled::default(),
             newest: Newest::default(),
         }
+    }
+
+    /// Lets go of all that was kept, for what the store has now.
+    pub(super) fn reload(&mut self, tasks: Vec<TaskRecord>, submissions: Vec<SubmissionRecord>) {
+        let (shut, is_closing) = (self.shut.take(), self.is_closing);
+        *self = Self { shut, is_closing, ..Self::new(tasks, submissions) };
     }
 
     pub(super) fn adopt(&mut self, adopted: Adopted) {
@@ -181,7 +193,14 @@ impl State {
                 self.settled.put(submission);
             }
         }
-        self.documents.extend(adopted.documents);
+        for Revised { record, committed, .. } in adopted.documents {
+            self.documents.insert((record.scope, record.kind), committed);
+        }
+        if !adopted.purged.is_empty() {
+            // Forks see the entry too.
+            self.contexts.clear();
+            self.newest = Newest::default();
+        }
     }
 
     /// Keeps a context; where many are kept, those of conversations that rest are let go.

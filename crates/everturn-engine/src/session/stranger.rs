@@ -3,13 +3,13 @@
 use everturn_core::{
     Error, Result,
     conversation::{Conversation, Lineage},
-    document::{Document, Scope},
+    document::{Document, Scope, ScopeKey},
     entry::EntryRecord,
     id::{ConversationId, EntryId, SessionId},
     storage::{DocumentQuery, EntryQuery, Order, SessionRow, Store, TaskQuery},
 };
 
-use super::document::Committed;
+use super::{document::Committed, watch::DocumentView};
 
 /// Reads a session that someone else may own. It sees what is committed, and can write nothing.
 ///
@@ -97,6 +97,13 @@ impl SessionReader {
             Some(state) => Committed::fold(state)?.read().map(Some),
             None => Ok(None),
         }
+    }
+
+    /// The documents that a scope has, whether or not their types are known, in the order in which they were created.
+    pub async fn documents(&self, scope: ScopeKey) -> Result<Vec<DocumentView>> {
+        let query = DocumentQuery { session: self.row.id, scope, kind: None, at: None };
+        let found = self.store.documents(query).await?;
+        found.iter().map(|state| Committed::fold(state).map(DocumentView::from)).collect()
     }
 
     /// Whether work of the session has not ended.

@@ -2,6 +2,8 @@
 
 mod check;
 mod fork;
+mod read;
+mod stage;
 
 use everturn_core::{
     Result,
@@ -10,21 +12,24 @@ use everturn_core::{
     document::{self, Document, Operation, Scope, ScopeKey},
     entry::{EntryRecord, IntoEntry},
     id::{ConversationId, DocumentId, EntryId, Seq, SubmissionId, TaskId},
+    limits::Limits,
     storage::{Batch, DocumentRecord, Due, Durability, Write},
     submission::SubmissionRecord,
     task::{TaskRecord, TaskState},
     usage::UsageRow,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::{
-    Session,
+    Session, commit,
+    document::Revised,
     document::{Committed, Slot},
-    line::{self, Hold},
-    state::{Adopted, Changed},
+    line::Hold,
+    state::Adopted,
 };
-pub(crate) use check::{ENTRY_MAX, entry as check_entry};
+pub(crate) use check::entry as check_entry;
 use fork::Fork;
+pub use stage::NewTask;
 
 /// A change of a session, as a value: put together in memory, stored by [`commit`](Self::commit), rolled back when it
 /// is dropped.
@@ -76,6 +81,10 @@ impl Transaction {
         }
     }
 
+    pub(super) fn hold(&self) -> Weak<Hold> {
+        Arc::downgrade(&self.hold)
+    }
+
     /// When the transaction began; the time of all that it writes.
     pub fn time(&self) -> Timestamp {
         self.time
@@ -115,16 +124,11 @@ impl Transaction {
     ) -> Result<EntryId> {
         self.hold.place()?;
         let entry = entry.into_entry()?;
-        check::entry(&entry)?;
+        check::entry(&entry, &self.session.0.opener.limits)?;
         let id = EntryId(self.mint());
         let (seq, time) = (self.seq, self.time);
         self.writes.push(Write::Entry(EntryRecord { id, conversation, seq, time, task, entry }));
         Ok(id)
-    }
-
-    /// Sets the session's title, as lists show it.
-    pub fn set_title(&mut self, title: impl Into<String>) {
-        self.writes.push(Write::Title(title.into()));
     }
 
     /// Lends a document to be edited, and creates it where there is none. What changed is found by `commit`.
@@ -149,7 +153,10 @@ impl Transaction {
     pub async fn snapshot<T: Document>(&mut self, scope: T::Scope) -> Result<Option<T>> {
         let (key, kind) = (scope.key(), T::KIND);
         if let Some(slot) = self.slots.iter().find(|slot| slot.is(key, kind)) {
-            return slot.value()?.map(|(version, value)| document::decode(value, version)).transpose();
+            return slot
+                .value(self.limits())?
+                .map(|(version, value)| document::decode(value, version))
+                .transpose();
         }
         match self.before(key, kind).await? {
             Some(before) => before.read().map(Some),
@@ -159,15 +166,16 @@ impl Transaction {
 
     /// Changes a document by operations that the caller knows, without a comparison. A document that is not there
     /// begins as `null`.
-    pub(crate) async fn apply<T: Document>(
-        &mut self,
-        scope: T::Scope,
-        operations: Vec<Operation>,
-    ) -> Result<()> {
+    ///
+    /// Errors: `Invalid` when they do not fit the value.
+    pub async fn apply<T: Document>(&mut self, scope: T::Scope, operations: Vec<Operation>) -> Result<()> {
+        self.hold.place()?;
         let key = scope.key();
+        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.is(key, T::KIND)) {
+            return slot.apply(operations, &self.session.0.opener.limits);
+        }
         let before = self.before(key, T::KIND).await?;
         let record = self.record_of::<T>(key, before.as_deref());
-        self.slots.retain(|slot| !slot.is(key, T::KIND));
         self.slots.push(Slot::raw(record, T::VERSION, before, operations)?);
         Ok(())
     }
@@ -206,6 +214,10 @@ impl Transaction {
                 fork: T::FORK,
             },
         }
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.session.0.opener.limits
     }
 
     fn staged_conversation(&self, id: ConversationId) -> Option<&Conversation> {
@@ -281,24 +293,24 @@ impl Transaction {
         let batch = Batch {
             session: session.id(),
             owner: session.0.opener.owner,
-            epoch: session.0.epoch,
+            epoch: session.0.epoch(),
             seq: self.seq,
             time: self.time,
             durability: self.durability,
             minted: self.minted,
             due: due(&session, &self.writes),
-            writes: self.writes,
+            writes: self.writes.into(),
         };
-        line::commit(session, line, batch, adopted).await
+        commit::commit(session, line, batch, adopted).await
     }
 
-    fn settle_documents(&mut self) -> Result<Vec<Changed>> {
+    fn settle_documents(&mut self) -> Result<Vec<Revised>> {
+        let limits = self.session.0.opener.limits;
         let mut documents = Vec::new();
         for slot in self.slots.drain(..) {
-            let key = (slot.record.scope, slot.record.kind.clone());
-            if let Some(settled) = slot.settle(self.seq)? {
+            if let Some(settled) = slot.settle(self.seq, &limits)? {
                 self.writes.push(Write::Document(settled.write));
-                documents.push((key, settled.committed));
+                documents.push(settled.revised);
             }
         }
         Ok(documents)

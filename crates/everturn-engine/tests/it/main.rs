@@ -4,7 +4,11 @@
 mod abort;
 mod calls;
 mod documents;
+mod failures;
+mod keeping;
 mod kernel;
 mod support;
+mod transaction;
 mod trouble;
 mod turns;
+mod watch;

@@ -22,19 +22,17 @@ use everturn_core::{
 };
 use everturn_engine::{EventKind, Extension, Input, Opener, Session, SystemEntropy, World};
 use everturn_testkit::{
-    refusing::Refusals,
+    faulty::Faults,
     scripted::{Reply, Scripted},
-    watched::Watched,
 };
 use futures_util::FutureExt;
 
 use crate::support::{Counting, harness, scripted, spec, store};
 
 /// A store that refuses commits when it is told to.
-fn refusing() -> (Store, Refusals) {
-    let refusals = Refusals::default();
-    let watched = Watched::new(Store::new(Memory::new()), |_, _| Box::pin(async {}));
-    (Store::new(watched.refusing(&refusals)), refusals)
+fn refusing() -> (Store, Faults) {
+    let faults = Faults::default();
+    (faults.around(Store::new(Memory::new())), faults)
 }
 
 // A flush that storage refused for a moment left a hole in the partial text, or failed the turn.
@@ -42,7 +40,7 @@ fn refusing() -> (Store, Refusals) {
 #[tokio::test]
 async fn a_store_that_refuses_partial_text_for_a_moment_loses_none_of_it() {
     for refused in [1, 2, 3] {
-        let (store, refusals) = refusing();
+        let (store, faults) = refusing();
         let gates = [CancelToken::new(), CancelToken::new()];
         let reply = Reply::text("one ")
             .then_wait(&gates[0])
@@ -53,7 +51,7 @@ async fn a_store_that_refuses_partial_text_for_a_moment_loses_none_of_it() {
         let harness = harness(&store, &model, Extension::new("none")).await;
         let session = harness.create(spec()).await.unwrap();
         let asked = session.root().submit(Input::text("a")).await.unwrap();
-        refusals.refuse(refused);
+        faults.refuse("commit", refused);
         let mut events = asked.events();
         let mut shown = String::new();
         while let Some(event) = events.next().await {
@@ -74,7 +72,7 @@ async fn a_store_that_refuses_partial_text_for_a_moment_loses_none_of_it() {
 
 #[tokio::test]
 async fn a_store_that_refuses_an_outcome_gets_it_later_and_the_tool_runs_once() {
-    let (store, refusals) = refusing();
+    let (store, faults) = refusing();
     let tool = Counting { gate: Some(CancelToken::new()), ..Counting::new(Replay::Never) };
     let model = Scripted::new([Reply::calls([("count", "{}")]), Reply::text("done")]);
     let harness = harness(&store, &model, Extension::new("test").tool(tool.clone())).await;
@@ -82,7 +80,7 @@ async fn a_store_that_refuses_an_outcome_gets_it_later_and_the_tool_runs_once() 
     let asked = session.root().submit(Input::text("a")).await.unwrap();
     let mut events = asked.events();
     while !matches!(events.next().await.unwrap().unwrap().kind, EventKind::CallProposed { .. }) {}
-    refusals.refuse(3);
+    faults.refuse("commit", 3);
     tool.gate.as_ref().unwrap().cancel();
     assert_eq!(asked.answer().await.unwrap().text, "done");
     assert_eq!(tool.count(), 1);

@@ -14,10 +14,15 @@ CREATE INDEX submission_settled ON submission (sid, seq) WHERE live = 0;
 
 ALTER TABLE document ADD COLUMN number INTEGER;
 CREATE INDEX document_retired ON document (sid, retired) WHERE retired IS NOT NULL;
+-- Of those that ended, the few that still have revisions.
+CREATE INDEX document_kept ON document (sid, retired)
+    WHERE retired IS NOT NULL AND record ->> '$.history' = 'rewindable';
 ALTER TABLE revision ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
-UPDATE revision SET number = (
-    SELECT count(*) FROM revision older WHERE older.did = revision.did AND older.rid <= revision.rid
-);
+UPDATE revision SET number = ranked.number FROM (
+    SELECT rid, row_number() OVER (PARTITION BY did ORDER BY rid) AS number FROM revision
+) AS ranked WHERE ranked.rid = revision.rid;
+UPDATE document SET number = 1 + (SELECT count(*) FROM revision WHERE revision.did = document.did)
+    WHERE retired IS NOT NULL;
 
 CREATE TABLE mail (
     mid          INTEGER PRIMARY KEY,

@@ -121,6 +121,21 @@ fn add(
     Ok(())
 }
 
+/// The blobs that a session refers to, in the order of their ids.
+pub(super) fn used(db: &Connection, sid: i64) -> Outcome<Vec<BlobId>> {
+    let sql = "SELECT blob.id, blob.bid FROM blob_use JOIN blob ON blob.bid = blob_use.bid
+        WHERE blob_use.sid = ?1 ORDER BY blob.id";
+    let mut find = db.prepare_cached(sql)?;
+    let mut rows = find.query([sid])?;
+    let mut used = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (id, bid): (String, i64) = (row.get(0)?, row.get(1)?);
+        let corrupt = |fault: Error| Error::corrupt(fault.to_string(), format!("table blob, bid {bid}"));
+        used.push(id.parse().map_err(corrupt)?);
+    }
+    Ok(used)
+}
+
 /// Has a session refer to a blob from now on.
 pub(super) fn refer(db: &Connection, target: Target<'_>, blob: BlobId) -> Outcome<()> {
     let Some((bid, _)) = sealed(db, blob)? else {

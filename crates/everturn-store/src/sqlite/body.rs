@@ -21,9 +21,16 @@ impl Body {
     }
 }
 
-/// The bodies of a batch's writes, in their order. Made where the batch comes from: the writer is one thread for all
-/// sessions, and what it need not do itself it does not do.
-pub(super) fn of(batch: &Batch) -> Result<Vec<Body>> {
+/// What a batch stores beside itself. Made where the batch comes from: the writer is one thread for all sessions, and
+/// what it need not do itself it does not do.
+pub(super) struct Bodies {
+    /// One for each write, in their order.
+    pub(super) of_writes: Vec<Body>,
+    /// By how many bytes the session grows.
+    pub(super) weight: u64,
+}
+
+pub(super) fn of(batch: &Batch) -> Result<Bodies> {
     let body = |write: &Write| {
         Ok(Body::new(match write {
             Write::Conversation(conversation) => self::write(conversation, "a conversation")?,
@@ -39,7 +46,8 @@ pub(super) fn of(batch: &Batch) -> Result<Vec<Body>> {
             Write::Blob(_) | Write::Trim(_) => String::new(),
         }))
     };
-    batch.writes.iter().map(body).collect()
+    let of_writes = batch.writes.iter().map(body).collect::<Result<_>>()?;
+    Ok(Bodies { of_writes, weight: batch.writes.iter().map(Write::weight).sum() })
 }
 
 /// The checksum that is stored beside a body.

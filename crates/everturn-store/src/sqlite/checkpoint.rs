@@ -139,7 +139,7 @@ fn rest(connection: &Connection, is_soiled: bool) {
         connection.wal_checkpoint_v2(Some(MAIN_DB), mode)?;
         // SQLite starts the log over with the next write. This one changes nothing, and need not last.
         connection.pragma_update(None, "synchronous", "NORMAL")?;
-        connection.pragma_update(None, "user_version", schema::KNOWN)
+        connection.pragma_update(None, "user_version", schema::version(connection)?)
     };
     let _left_to_others = rest();
 }

@@ -8,11 +8,14 @@ use everturn_core::{
 use rusqlite::{Connection, params};
 
 use super::{
-    blobs, body::Body, conversations, documents, ends, entries, fault::Outcome, mail, session, submissions,
-    tasks, usage,
+    blobs,
+    body::{Bodies, Body},
+    conversations, documents, ends, entries,
+    fault::Outcome,
+    mail, session, submissions, tasks, usage,
 };
 
-const ADVANCE: &str = "UPDATE session SET head = ?1, used = ?2, minted = ?3, due = ?4
+const ADVANCE: &str = "UPDATE session SET head = ?1, used = ?2, minted = ?3, due = ?4, bytes = bytes + ?8
     WHERE sid = ?5 AND owner = ?6 AND epoch = ?7 AND head = ?1 - 1";
 
 /// Where the rows of a batch belong.
@@ -33,7 +36,7 @@ impl Target<'_> {
 }
 
 /// Stores a batch with the bodies of its writes. Errors: as [`Storage::commit`](everturn_core::storage::Storage::commit) says.
-pub(super) fn commit(db: &Connection, batch: &Batch, bodies: &[Body]) -> Outcome<Committed> {
+pub(super) fn commit(db: &Connection, batch: &Batch, bodies: &Bodies) -> Outcome<Committed> {
     // Looked up first: RETURNING would have SQLite open and close a temporary table for each commit.
     let sid = session::known(db, batch.session)?;
     let advanced = db.prepare_cached(ADVANCE)?.execute(params![
@@ -43,13 +46,18 @@ pub(super) fn commit(db: &Connection, batch: &Batch, bodies: &[Body]) -> Outcome
         due(batch.due),
         sid,
         batch.owner.to_string(),
-        batch.epoch.0
+        batch.epoch.0,
+        bodies.weight,
     ])?;
     if advanced == 0 {
         return Ok(refuse(db, batch)??);
     }
     let target = Target { batch, sid };
-    batch.writes.iter().zip(bodies).try_for_each(|(write, body)| store(db, target, write, body))?;
+    batch
+        .writes
+        .iter()
+        .zip(&bodies.of_writes)
+        .try_for_each(|(write, body)| store(db, target, write, body))?;
     Ok(Committed::Stored)
 }
 

@@ -1,6 +1,9 @@
 //! Conversations: immutable rows, by session and id.
 
-use everturn_core::{conversation::Conversation, id::ConversationId};
+use everturn_core::{
+    conversation::Conversation,
+    id::{ConversationId, Seq},
+};
 use rusqlite::{Connection, Row, params};
 
 use super::{
@@ -15,8 +18,9 @@ pub(super) fn add(
     conversation: &Conversation,
     body: &Body,
 ) -> Outcome<()> {
-    let sql = "INSERT INTO conversation (sid, id, body, crc) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
-    let values = params![target.sid, conversation.id.0, body.text, body.crc];
+    let sql = "INSERT INTO conversation (sid, id, seq, body, crc) VALUES (?1, ?2, ?3, ?4, ?5)
+        ON CONFLICT DO NOTHING";
+    let values = params![target.sid, conversation.id.0, target.batch.seq.0, body.text, body.crc];
     if db.prepare_cached(sql)?.execute(values)? == 0 {
         return Err(target.is_there(&format!("conversation {}", conversation.id)).into());
     }
@@ -31,6 +35,13 @@ pub(super) fn all(db: &Connection, sid: i64) -> Outcome<Vec<Conversation>> {
         conversations.push(conversation_at(row, sid)?);
     }
     Ok(conversations)
+}
+
+/// Which conversations there are, and the commits that created them, oldest first.
+pub(super) fn places(db: &Connection, sid: i64) -> Outcome<Vec<(ConversationId, Seq)>> {
+    let mut all = db.prepare_cached("SELECT id, seq FROM conversation WHERE sid = ?1 ORDER BY id")?;
+    let places = all.query_map([sid], |row| Ok((ConversationId(row.get(0)?), Seq(row.get(1)?))))?;
+    Ok(places.collect::<Result<_, _>>()?)
 }
 
 pub(super) fn one(db: &Connection, sid: i64, id: ConversationId) -> Outcome<Option<Conversation>> {

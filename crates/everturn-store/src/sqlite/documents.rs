@@ -17,7 +17,7 @@ use super::{
 
 /// Stores a revision, and drops those that it supersedes.
 pub(super) fn revise(db: &Connection, target: Target<'_>, write: &DocumentWrite, body: &Body) -> Outcome<()> {
-    let DocumentWrite { record, revision, number: _ } = write;
+    let DocumentWrite { record, number, revision } = write;
     let did = match find(db, target.sid, record)? {
         Some(did) => did,
         None => add(db, target.sid, record, body)?,
@@ -25,15 +25,24 @@ pub(super) fn revise(db: &Connection, target: Target<'_>, write: &DocumentWrite,
     if record.history == History::Latest && !matches!(revision, Revision::Delta { .. }) {
         db.prepare_cached("DELETE FROM revision WHERE did = ?1")?.execute([did])?;
     }
+    let row = Place { did, seq: target.batch.seq, number: *number };
     match revision {
-        Revision::Base { version, value } => add_revision(db, target, did, Some(*version), value),
-        Revision::Delta { operations } => add_revision(db, target, did, None, operations),
+        Revision::Base { version, value } => add_revision(db, row, Some(*version), value),
+        Revision::Delta { operations } => add_revision(db, row, None, operations),
         Revision::Retired => {
-            let sql = "UPDATE document SET retired = ?1 WHERE did = ?2";
-            db.prepare_cached(sql)?.execute(params![target.batch.seq.0, did])?;
+            let sql = "UPDATE document SET retired = ?1, number = ?2 WHERE did = ?3";
+            db.prepare_cached(sql)?.execute(params![row.seq.0, row.number, row.did])?;
             Ok(())
         }
     }
+}
+
+/// Which document's which revision a row is, and whose commit's.
+#[derive(Clone, Copy)]
+struct Place {
+    did: i64,
+    seq: Seq,
+    number: u64,
 }
 
 fn find(db: &Connection, sid: i64, record: &DocumentRecord) -> Outcome<Option<i64>> {
@@ -54,14 +63,13 @@ fn add(db: &Connection, sid: i64, record: &DocumentRecord, body: &Body) -> Outco
 
 fn add_revision(
     db: &Connection,
-    target: Target<'_>,
-    did: i64,
+    Place { did, seq, number }: Place,
     version: Option<u32>,
     json: &RawJson,
 ) -> Outcome<()> {
-    let sql = "INSERT INTO revision (did, seq, version, crc, body) VALUES (?1, ?2, ?3, ?4, ?5)";
+    let sql = "INSERT INTO revision (did, seq, number, version, crc, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     let text = json.get();
-    db.prepare_cached(sql)?.execute(params![did, target.batch.seq.0, version, body::crc(text), text])?;
+    db.prepare_cached(sql)?.execute(params![did, seq.0, number, version, body::crc(text), text])?;
     Ok(())
 }
 
@@ -93,7 +101,7 @@ pub(super) fn read(db: &Connection, sid: i64, query: &DocumentQuery) -> Outcome<
     let mut documents = Vec::new();
     while let Some(row) = rows.next()? {
         let did = row.get(0)?;
-        let record: DocumentRecord = body::read(row, [1, 2], || format!("table document, did {did}"))?;
+        let record = record_at(row, did, [1, 2])?;
         if query.kind.as_ref().is_none_or(|kind| *kind == record.kind) {
             documents.extend(state(db, did, record, at)?);
         }
@@ -101,9 +109,53 @@ pub(super) fn read(db: &Connection, sid: i64, query: &DocumentQuery) -> Outcome<
     Ok(documents)
 }
 
+/// The live documents of a session, whatever their scopes, in the order of their ids.
+pub(super) fn live(db: &Connection, sid: i64) -> Outcome<Vec<DocumentState>> {
+    let sql =
+        "SELECT did, crc, record FROM document INDEXED BY document_live WHERE sid = ?1 AND retired IS NULL";
+    let mut found = db.prepare_cached(sql)?;
+    let mut rows = found.query([sid])?;
+    let mut documents = Vec::new();
+    while let Some(row) = rows.next()? {
+        let did = row.get(0)?;
+        documents.extend(state(db, did, record_at(row, did, [1, 2])?, i64::MAX)?);
+    }
+    documents.sort_by_key(|state| state.record.id);
+    Ok(documents)
+}
+
+/// The record of a document that is there.
+pub(super) fn record(db: &Connection, did: i64) -> Outcome<DocumentRecord> {
+    let mut find = db.prepare_cached("SELECT crc, record FROM document WHERE did = ?1")?;
+    let mut rows = find.query([did])?;
+    match rows.next()? {
+        Some(row) => record_at(row, did, [0, 1]),
+        None => Err(rusqlite::Error::QueryReturnedNoRows.into()),
+    }
+}
+
+/// A document's record from the columns of its checksum and its JSON.
+pub(super) fn record_at(row: &Row<'_>, did: i64, columns: [usize; 2]) -> Outcome<DocumentRecord> {
+    body::read(row, columns, || format!("table document, did {did}"))
+}
+
+/// A base or a delta from the columns of version, checksum and body.
+pub(super) fn revision_at(row: &Row<'_>, rid: i64, [version, crc, body]: [usize; 3]) -> Outcome<Revision> {
+    let json = json(row, rid, [crc, body])?;
+    Ok(match row.get(version)? {
+        Some(version) => Revision::Base { version, value: json },
+        None => Revision::Delta { operations: json },
+    })
+}
+
 /// A document's newest base at a seq, and the deltas since; none where no base is kept.
-fn state(db: &Connection, did: i64, record: DocumentRecord, at: i64) -> Outcome<Option<DocumentState>> {
-    let sql = "SELECT rid, seq, version, crc, body FROM revision INDEXED BY revision_base
+pub(super) fn state(
+    db: &Connection,
+    did: i64,
+    record: DocumentRecord,
+    at: i64,
+) -> Outcome<Option<DocumentState>> {
+    let sql = "SELECT rid, seq, number, version, crc, body FROM revision INDEXED BY revision_base
         WHERE did = ?1 AND seq <= ?2 AND version IS NOT NULL ORDER BY seq DESC, rid DESC LIMIT 1";
     let mut newest = db.prepare_cached(sql)?;
     let mut rows = newest.query(params![did, at])?;
@@ -111,24 +163,24 @@ fn state(db: &Connection, did: i64, record: DocumentRecord, at: i64) -> Outcome<
     let rid: i64 = row.get(0)?;
     let mut state = DocumentState {
         record,
-        version: row.get(2)?,
-        base: json(row, rid, [3, 4])?,
+        version: row.get(3)?,
+        base: json(row, rid, [4, 5])?,
         deltas: Vec::new(),
         seq: Seq(row.get(1)?),
-        number: 0,
+        number: row.get(2)?,
     };
     add_deltas(db, did, (rid, at), &mut state)?;
     Ok(Some(state))
 }
 
 fn add_deltas(db: &Connection, did: i64, (base, at): (i64, i64), state: &mut DocumentState) -> Outcome<()> {
-    let sql = "SELECT rid, seq, crc, body FROM revision INDEXED BY revision_seq
+    let sql = "SELECT rid, seq, number, crc, body FROM revision INDEXED BY revision_seq
         WHERE did = ?1 AND seq BETWEEN ?2 AND ?3 AND rid > ?4 ORDER BY seq, rid";
     let mut deltas = db.prepare_cached(sql)?;
     let mut rows = deltas.query(params![did, state.seq.0, at, base])?;
     while let Some(row) = rows.next()? {
-        state.deltas.push(json(row, row.get(0)?, [2, 3])?);
-        state.seq = Seq(row.get(1)?);
+        state.deltas.push(json(row, row.get(0)?, [3, 4])?);
+        (state.seq, state.number) = (Seq(row.get(1)?), row.get(2)?);
     }
     Ok(())
 }

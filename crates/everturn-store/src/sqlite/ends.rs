@@ -108,15 +108,17 @@ fn remove_some(db: &Connection, session: SessionId) -> Outcome<More> {
     let found = db.prepare_cached(sql)?.query_row([session.to_string()], |row| row.get(0)).optional()?;
     let Some(sid) = found else { return Ok(More::No) };
     let mut slice = Slice { db, sid, rows: ROWS_AT_ONCE, bytes: BYTES_AT_ONCE };
-    slice.remove_entries()?;
-    for rows in &ROWS {
-        slice.remove(rows)?;
-    }
+    slice.remove_contents()?;
     if slice.is_full() {
         return Ok(More::Yes);
     }
     db.prepare_cached("UPDATE session SET deleted = 1 WHERE sid = ?1")?.execute([sid])?;
     Ok(More::No)
+}
+
+/// Removes all of the contents of a session at once.
+pub(super) fn remove_all(db: &Connection, sid: i64) -> Outcome<()> {
+    Slice { db, sid, rows: u64::from(u32::MAX), bytes: u64::MAX }.remove_contents()
 }
 
 /// What one transaction may still remove.
@@ -130,6 +132,11 @@ struct Slice<'a> {
 impl Slice<'_> {
     fn is_full(&self) -> bool {
         self.rows == 0 || self.bytes == 0
+    }
+
+    fn remove_contents(&mut self) -> Outcome<()> {
+        self.remove_entries()?;
+        ROWS.iter().try_for_each(|rows| self.remove(rows))
     }
 
     fn remove_entries(&mut self) -> Outcome<()> {

@@ -112,6 +112,7 @@ fn select(only: Only, order: Order) -> &'static str {
     }
 }
 
+/// An entry from the columns that [`select!`] names, in their order.
 pub(super) fn entry_at(row: &Row<'_>) -> Outcome<EntryRecord> {
     let (rid, conversation, id): (i64, u64, u64) = (row.get(0)?, row.get(1)?, row.get(2)?);
     let place = || format!("table entry, rid {rid} (conversation {conversation}, entry {id})");

@@ -97,7 +97,7 @@ pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
 pub(super) fn bring_up_to_date(db: &mut Connection, path: &Path) -> Result<()> {
     let explain =
         |fault: super::fault::Fault| fault.into_error(format_args!("open store {}", path.display()));
-    let found = version(db).map_err(explain)?;
+    let found = version(db).map_err(|fault| explain(fault.into()))?;
     check_version(found, path)?;
     if found < KNOWN {
         migrate(db).map_err(explain)?;
@@ -105,8 +105,9 @@ pub(super) fn bring_up_to_date(db: &mut Connection, path: &Path) -> Result<()> {
     MIGRATIONS.iter().try_for_each(|migration| check(db, migration)).map_err(explain)
 }
 
-fn version(db: &Connection) -> Outcome<u32> {
-    Ok(db.pragma_query_value(None, "user_version", |row| row.get(0))?)
+/// The newest schema that was applied.
+pub(super) fn version(db: &Connection) -> rusqlite::Result<u32> {
+    db.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
 /// Applies each missing migration in a transaction of its own; whoever comes second finds it done.

@@ -4,13 +4,14 @@ use everturn_core::{
     clock::Timestamp,
     error::{Error, ErrorKind},
     id::{Epoch, OwnerId, Seq, SessionId},
-    storage::{Claim, Create, Created, Lease, NewSession, SessionQuery, SessionRow},
+    storage::{Claim, Create, Created, EpochStart, Lease, NewSession, SessionQuery, SessionRow},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params, types::Type};
 
 use super::{
-    body::{self, Body},
+    body::{self, Bodies, Body},
     commit::{self, Target},
+    ends,
     fault::Outcome,
     owner::Owners,
     writer::Proof,
@@ -31,32 +32,61 @@ impl Ownership {
     }
 }
 
-fn unknown(id: SessionId) -> Error {
-    Error::not_found(format!("look for session {id}: the store has no such session"))
+/// What a session's row gives, unless there is none or only a tombstone. Errors: `NotFound`.
+fn alive<T>(id: SessionId, found: Option<(T, bool)>) -> Outcome<T> {
+    let missing = match found {
+        Some((found, false)) => return Ok(found),
+        Some((_, true)) => "it was deleted",
+        None => "the store has no such session",
+    };
+    Err(Error::not_found(format!("look for session {id}: {missing}")).into())
 }
 
 /// The key of a session in the other tables. Errors: `NotFound`.
 pub(super) fn known(db: &Connection, id: SessionId) -> Outcome<i64> {
-    let mut find = db.prepare_cached("SELECT sid FROM session WHERE id = ?1")?;
-    let sid = find.query_row([id.to_string()], |row| row.get(0)).optional()?;
-    Ok(sid.ok_or_else(|| unknown(id))?)
+    let mut find = db.prepare_cached("SELECT sid, deleted IS NOT NULL FROM session WHERE id = ?1")?;
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    alive(id, find.query_row([id.to_string()], read).optional()?)
 }
 
 /// Errors: `NotFound`.
 pub(super) fn ownership(db: &Connection, id: SessionId) -> Outcome<Ownership> {
-    let mut find =
-        db.prepare_cached("SELECT sid, owner, until, epoch, head, minted FROM session WHERE id = ?1")?;
+    let sql = "SELECT sid, owner, until, epoch, head, minted, deleted IS NOT NULL FROM session WHERE id = ?1";
     let read = |row: &Row<'_>| {
-        Ok(Ownership {
+        let found = Ownership {
             sid: row.get(0)?,
             owner: owner(row, 1)?,
             epoch: Epoch(row.get(3)?),
             head: Seq(row.get(4)?),
             minted: row.get(5)?,
-        })
+        };
+        Ok((found, row.get(6)?))
     };
-    let found = find.query_row([id.to_string()], read).optional()?;
-    Ok(found.ok_or_else(|| unknown(id))?)
+    alive(id, db.prepare_cached(sql)?.query_row([id.to_string()], read).optional()?)
+}
+
+/// Where a session stands: its last commit, its newest epoch, and up to which commit its history was trimmed.
+pub(super) struct Standing {
+    pub(super) head: Seq,
+    pub(super) epoch: Epoch,
+    pub(super) floor: Seq,
+}
+
+pub(super) fn standing(db: &Connection, sid: i64) -> Outcome<Standing> {
+    let mut find = db.prepare_cached("SELECT head, epoch, floor FROM session WHERE sid = ?1")?;
+    let read = |row: &Row<'_>| {
+        Ok(Standing { head: Seq(row.get(0)?), epoch: Epoch(row.get(1)?), floor: Seq(row.get(2)?) })
+    };
+    Ok(find.query_row([sid], read)?)
+}
+
+/// The epochs that are newer than one, oldest first.
+pub(super) fn epochs_after(db: &Connection, sid: i64, epoch: Epoch) -> Outcome<Vec<EpochStart>> {
+    let sql = "SELECT epoch, head FROM epoch WHERE sid = ?1 AND epoch > ?2 ORDER BY epoch";
+    let mut find = db.prepare_cached(sql)?;
+    let read = |row: &Row<'_>| Ok(EpochStart { epoch: Epoch(row.get(0)?), head: Seq(row.get(1)?) });
+    let epochs = find.query_map(params![sid, epoch.0], read)?;
+    Ok(epochs.collect::<Result<_, _>>()?)
 }
 
 /// Whether a session's row says what it says once a request is stored.
@@ -69,20 +99,29 @@ pub(super) fn holds(db: &Connection, id: SessionId, proof: &Proof) -> Outcome<bo
     Ok(is_owner && proof.place.is_none_or(|place| place == (found.epoch, found.head)))
 }
 
-pub(super) fn create(db: &Connection, create: &Create) -> Outcome<Created> {
+pub(super) fn create(db: &Connection, create: &Create, bodies: &Bodies) -> Outcome<Created> {
     if let Some(id) = created_by(db, create.new.request.as_deref())? {
         return Ok(Created::Existing(id));
     }
-    let first = &create.first;
+    let (id, first) = (create.first.session, &create.first);
+    forget_tombstone(db, id, first.epoch)?;
+    let sid = insert(db, create)?;
+    begin_epoch(db, sid, first.epoch, first.owner, Seq(0), first.time)?;
+    commit::commit(db, first, bodies)?;
+    let created = ownership(db, id)?;
+    Ok(Created::New(lease(id, first.owner, create.until, &created)))
+}
+
+/// Adds a session's row, and gives its key. Errors: `Conflict` when the id is in use.
+fn insert(db: &Connection, Create { new, first, until }: &Create) -> Outcome<i64> {
     let id = first.session;
-    let new = &create.new;
     let sql = "INSERT INTO session
         (id, owner, until, epoch, head, minted, used, created, request, parent, title, labels)
         VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO NOTHING";
     let inserted = db.prepare_cached(sql)?.execute(params![
         id.to_string(),
         first.owner.to_string(),
-        create.until.0,
+        until.0,
         first.epoch.0,
         first.time.0,
         new.request,
@@ -91,18 +130,26 @@ pub(super) fn create(db: &Connection, create: &Create) -> Outcome<Created> {
         body::write(&new.labels, "the session's labels")?,
     ])?;
     if inserted == 0 {
-        return Err(Error::conflict(format!("create session {id}: the id is in use")).into());
+        return Err(Error::conflict(format!("create session {id}: the id is in use, or was")).into());
     }
-    let sid = db.last_insert_rowid();
-    begin_epoch(db, sid, first.epoch, first.owner, Seq(0), first.time)?;
-    commit::commit(db, first, &body::of(first)?)?;
-    let created = ownership(db, id)?;
-    Ok(Created::New(lease(id, first.owner, create.until, &created)))
+    Ok(db.last_insert_rowid())
+}
+
+/// Frees the id of a deleted session for an epoch that it has not seen. What was left of it goes first: its key stands
+/// in other tables, and may come again.
+fn forget_tombstone(db: &Connection, id: SessionId, epoch: Epoch) -> Outcome<()> {
+    let sql = "SELECT sid FROM session WHERE id = ?1 AND deleted IS NOT NULL AND epoch < ?2";
+    let values = params![id.to_string(), epoch.0];
+    let found: Option<i64> = db.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
+    let Some(sid) = found else { return Ok(()) };
+    ends::remove_all(db, sid)?;
+    db.prepare_cached("DELETE FROM session WHERE sid = ?1")?.execute([sid])?;
+    Ok(())
 }
 
 fn created_by(db: &Connection, request: Option<&str>) -> Outcome<Option<SessionId>> {
     let Some(request) = request else { return Ok(None) };
-    let sql = "SELECT id FROM session WHERE tenant = 'local' AND request = ?1";
+    let sql = "SELECT id FROM session WHERE tenant = 'local' AND request = ?1 AND deleted IS NULL";
     let mut find = db.prepare_cached(sql)?;
     Ok(find.query_row([request], |row| id_at(row, 0)).optional()?)
 }
@@ -172,26 +219,42 @@ fn begin_epoch(
 }
 
 const ROW: &str =
-    "SELECT id, request, title, labels, parent, created, used, head, epoch, minted, owner, until
-    FROM session";
+    "SELECT id, request, title, labels, parent, created, used, head, epoch, minted, owner, until, bytes
+    FROM session WHERE deleted IS NULL AND";
 
 pub(super) fn row(db: &Connection, id: SessionId) -> Outcome<Option<SessionRow>> {
-    let mut find = db.prepare_cached(&format!("{ROW} WHERE id = ?1"))?;
+    let mut find = db.prepare_cached(&format!("{ROW} id = ?1"))?;
     Ok(find.query_row([id.to_string()], session_row).optional()?)
 }
 
 pub(super) fn list(db: &Connection, query: &SessionQuery) -> Outcome<Vec<SessionRow>> {
     if let Some(request) = &query.request {
-        let sql = format!("{ROW} WHERE tenant = 'local' AND request = ?1");
+        let sql = format!("{ROW} tenant = 'local' AND request = ?1");
         let found = db.prepare_cached(&sql)?.query_row([request], session_row).optional()?;
-        let is_behind = |row: &SessionRow| query.after.is_none_or(|after| row.id < after);
-        return Ok(found.filter(is_behind).into_iter().take(query.limit).collect());
+        return Ok(found.into_iter().filter(|row| query.wants(row)).take(query.limit).collect());
     }
+    page(db, query)
+}
+
+/// As [`SessionQuery::wants`] says, in SQL. An unfiltered page is one range of the index; labels and times are looked
+/// at row by row.
+const PAGE: &str = "id < ?1 AND (?3 IS NULL OR used >= ?3) AND (?4 IS NULL OR used < ?4)
+    AND NOT EXISTS (
+        SELECT 1 FROM json_each(?5) AS wanted WHERE NOT EXISTS (
+            SELECT 1 FROM json_each(session.labels) AS label
+            WHERE label.key = wanted.key AND label.value = wanted.value
+        )
+    )
+    ORDER BY id DESC LIMIT ?2";
+
+fn page(db: &Connection, query: &SessionQuery) -> Outcome<Vec<SessionRow>> {
     // Ids are lower-case hexadecimal digits, of which '~' comes after all.
     let after = query.after.map_or_else(|| "~".to_owned(), |id| id.to_string());
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
-    let mut page = db.prepare_cached(&format!("{ROW} WHERE id < ?1 ORDER BY id DESC LIMIT ?2"))?;
-    let rows = page.query_map(params![after, limit], session_row)?;
+    let (used_from, used_before) = (query.used_from.map(|time| time.0), query.used_before.map(|time| time.0));
+    let labels = body::write(&query.labels, "labels")?;
+    let mut page = db.prepare_cached(&format!("{ROW} {PAGE}"))?;
+    let rows = page.query_map(params![after, limit, used_from, used_before, labels], session_row)?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
@@ -212,7 +275,7 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
         head: Seq(row.get(7)?),
         epoch: Epoch(row.get(8)?),
         minted: row.get(9)?,
-        bytes: 0,
+        bytes: row.get(12)?,
         owner: owner(row, 10)?,
     })
 }

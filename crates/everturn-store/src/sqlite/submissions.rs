@@ -1,7 +1,7 @@
 //! Submissions: one row each, replaced as the submission moves.
 
 use everturn_core::{error::Error, storage::SubmissionFilter, submission::SubmissionRecord};
-use rusqlite::{Connection, OptionalExtension, Params, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::{
     body::{self, Body},
@@ -84,8 +84,13 @@ fn select(db: &Connection, sql: &str, values: impl Params) -> Outcome<Vec<Submis
     let mut rows = found.query(values)?;
     let mut submissions = Vec::new();
     while let Some(row) = rows.next()? {
-        let id: u64 = row.get(0)?;
-        submissions.push(body::read(row, [1, 2], || format!("table submission, id {id}"))?);
+        submissions.push(submission_at(row)?);
     }
     Ok(submissions)
+}
+
+/// A submission from the columns of its id, its checksum and its body.
+pub(super) fn submission_at(row: &Row<'_>) -> Outcome<SubmissionRecord> {
+    let id: u64 = row.get(0)?;
+    body::read(row, [1, 2], || format!("table submission, id {id}"))
 }

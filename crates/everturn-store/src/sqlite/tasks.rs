@@ -32,11 +32,7 @@ pub(super) fn read(db: &Connection, sid: i64, query: &TaskQuery) -> Outcome<Vec<
     };
     let mut tasks = match (&query.ids, query.live, query.owner) {
         (Some(ids), ..) => by_ids(db, sid, ids)?,
-        (None, true, _) => {
-            let sql = "SELECT id, crc, body FROM task INDEXED BY task_live
-                WHERE sid = ?1 AND live = 1 ORDER BY id";
-            select(db, sql, [sid])?
-        }
+        (None, true, _) => live(db, sid)?,
         (None, false, Some(owner)) => {
             let sql = "SELECT id, crc, body FROM task INDEXED BY task_owner
                 WHERE sid = ?1 AND owner = ?2 ORDER BY id";
@@ -48,6 +44,12 @@ pub(super) fn read(db: &Connection, sid: i64, query: &TaskQuery) -> Outcome<Vec<
     };
     tasks.retain(wanted);
     Ok(tasks)
+}
+
+/// The tasks that have not ended, in the order of their ids.
+pub(super) fn live(db: &Connection, sid: i64) -> Outcome<Vec<TaskRecord>> {
+    let sql = "SELECT id, crc, body FROM task INDEXED BY task_live WHERE sid = ?1 AND live = 1 ORDER BY id";
+    select(db, sql, [sid])
 }
 
 fn by_ids(db: &Connection, sid: i64, ids: &[TaskId]) -> Outcome<Vec<TaskRecord>> {
@@ -69,7 +71,8 @@ fn select(db: &Connection, sql: &str, values: impl Params) -> Outcome<Vec<TaskRe
     Ok(tasks)
 }
 
-fn task_at(row: &Row<'_>) -> Outcome<TaskRecord> {
+/// A task from the columns of its id, its checksum and its body.
+pub(super) fn task_at(row: &Row<'_>) -> Outcome<TaskRecord> {
     let id: u64 = row.get(0)?;
     body::read(row, [1, 2], || format!("table task, id {id}"))
 }

@@ -23,6 +23,7 @@ use rusqlite::Connection;
 use super::{
     checkpoint::Bell,
     connection::Place,
+    doorbell::Rope,
     fault::{Fault, Outcome},
     queue::{Abandon, Queue},
 };
@@ -111,10 +112,10 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection, place: &Arc<Place>, bell: Bell) -> Self {
+    pub(super) fn start(connection: Connection, place: &Arc<Place>, bells: (Bell, Rope)) -> Self {
         let queue = Arc::new(Queue::new());
         let counts = Arc::new(Counts::default());
-        let mut line = Line::new(connection, Arc::clone(place), bell, Arc::clone(&counts));
+        let mut line = Line::new(connection, Arc::clone(place), bells, Arc::clone(&counts));
         let waiting = Arc::clone(&queue);
         let thread = thread::spawn(move || {
             let _last = Abandon(&waiting);

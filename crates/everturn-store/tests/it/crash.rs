@@ -168,7 +168,7 @@ fn long_title(n: u32) -> Write {
 }
 
 /// Runs one test of this program in a process of its own, which is told the path as one more name to filter by.
-fn spawn(test: &str, path: &Path, blocks_max: Option<u32>) -> Child {
+pub(crate) fn spawn(test: &str, path: &Path, blocks_max: Option<u32>) -> Child {
     let limit = blocks_max.map_or_else(String::new, |blocks| format!("trap '' XFSZ; ulimit -f {blocks}; "));
     let program = std::env::current_exe().unwrap();
     Command::new("sh")
@@ -183,11 +183,13 @@ fn spawn(test: &str, path: &Path, blocks_max: Option<u32>) -> Child {
         .unwrap()
 }
 
-/// The path that [`spawn`] told.
+/// The path that [`spawn`] told; none in a test that was not spawned.
+pub(crate) fn child_path() -> Option<PathBuf> {
+    std::env::args().map(PathBuf::from).find(|path| path.extension().is_some_and(|end| end == "db"))
+}
+
 fn child_url() -> Option<String> {
-    let path =
-        std::env::args().map(PathBuf::from).find(|path| path.extension().is_some_and(|end| end == "db"))?;
-    Some(format!("sqlite:{}", path.display()))
+    child_path().map(|path| format!("sqlite:{}", path.display()))
 }
 
 /// The seqs that a child says were acknowledged.

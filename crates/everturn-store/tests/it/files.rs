@@ -2,25 +2,17 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
+use event_listener::Event;
 use everturn_core::{
-    clock::Timestamp,
-    conversation::Conversation,
-    entry::EntryRecord,
     error::Result,
-    id::{ConversationId, Epoch, OwnerId, SessionId},
-    storage::{
-        Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim, Committed, Create, Created,
-        DocumentQuery, DocumentState, Due, EntryQuery, Hit, Lease, Mail, MailFilter, MailRow, Posted, Seal,
-        SearchQuery, SessionQuery, SessionRow, Stats, Storage, Store, SubmissionQuery, Swept, TaskQuery,
-        View, ViewQuery,
-    },
-    submission::SubmissionRecord,
-    task::TaskRecord,
-    usage::UsageRow,
-    verify::Finding,
+    id::OwnerId,
+    storage::{Batch, Committed, Create, Created, Layer, Layered, Stats, Store},
 };
 use everturn_store::{Options, open};
 use everturn_testkit::store::scene::owner;
@@ -52,8 +44,8 @@ impl Temporary {
     }
 
     /// A store that keeps its directory.
-    pub(crate) fn into_store(self, reopen: Reopen) -> Store {
-        Store::new(Kept { opened: Mutex::new(Opened::default()), reopen, file: self })
+    pub(crate) async fn into_store(self, reopen: Reopen) -> Store {
+        Store::new(Layered(Kept::new(self, reopen).await))
     }
 }
 
@@ -68,35 +60,47 @@ struct Kept {
     opened: Mutex<Opened>,
     reopen: Reopen,
     file: Temporary,
+    /// A store that is opened again has a new bell, so there is one before all of them.
+    rung: AtomicU64,
+    bell: Event,
 }
 
-#[derive(Default)]
 struct Opened {
+    /// None while it is closed, to be opened again.
     store: Option<Store>,
     /// What the stores before this one counted.
     counted: Stats,
 }
 
 impl Kept {
-    async fn store(&self) -> Store {
-        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).store.take();
-        let store = match opened {
-            Some(store) => store,
-            None => self.file.open().await,
-        };
-        self.opened.lock().unwrap_or_else(PoisonError::into_inner).store = Some(store.clone());
-        store
+    async fn new(file: Temporary, reopen: Reopen) -> Self {
+        let opened = Opened { store: Some(file.open().await), counted: Stats::default() };
+        Self { opened: Mutex::new(opened), reopen, file, rung: AtomicU64::new(0), bell: Event::new() }
     }
 
-    /// Closes the store, if that is wanted, when `done` with it.
-    async fn close<T>(&self, store: Store, done: T) -> T {
+    fn opened(&self) -> MutexGuard<'_, Opened> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes the store and opens it again, if that is wanted, when `done` with it.
+    async fn reopen<T>(&self, done: T) -> T {
         if self.reopen == Reopen::AfterEveryCommit {
-            let stats = store.stats().await.expect("a store counts");
-            let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-            opened.counted = sum(opened.counted, stats);
-            opened.store = None;
+            let stats = self.inner().stats().await.expect("a store counts");
+            {
+                let mut opened = self.opened();
+                opened.counted = sum(opened.counted, stats);
+                opened.store = None;
+            }
+            let store = self.file.open().await;
+            self.opened().store = Some(store);
+            self.ring();
         }
         done
+    }
+
+    fn ring(&self) {
+        self.rung.fetch_add(1, Ordering::SeqCst);
+        self.bell.notify(usize::MAX);
     }
 }
 
@@ -108,139 +112,45 @@ fn sum(one: Stats, other: Stats) -> Stats {
     }
 }
 
-impl Storage for Kept {
+impl Layer for Kept {
+    fn inner(&self) -> Store {
+        self.opened().store.clone().expect("nobody asks while it is opened again")
+    }
+
+    async fn around<T: Send>(&self, operation: &'static str, call: impl Future<Output = T> + Send) -> T {
+        let done = call.await;
+        if ["claim", "delete", "post", "release"].contains(&operation) {
+            self.ring();
+        }
+        done
+    }
+
     async fn create(&self, create: Create) -> Result<Created> {
-        let store = self.store().await;
-        let created = store.create(create).await;
-        self.close(store, created).await
-    }
-
-    async fn claim(&self, claim: Claim) -> Result<Lease> {
-        self.store().await.claim(claim).await
-    }
-
-    async fn renew(&self, claim: Claim, epoch: Epoch) -> Result<Lease> {
-        self.store().await.renew(claim, epoch).await
-    }
-
-    async fn release(&self, session: SessionId, owner: OwnerId, epoch: Epoch) -> Result<()> {
-        self.store().await.release(session, owner, epoch).await
+        let created = self.inner().create(create).await;
+        self.reopen(created).await
     }
 
     async fn commit(&self, batch: Batch) -> Result<Committed> {
-        let store = self.store().await;
-        let committed = store.commit(batch).await;
-        self.close(store, committed).await
-    }
-
-    async fn session(&self, session: SessionId) -> Result<Option<SessionRow>> {
-        self.store().await.session(session).await
-    }
-
-    async fn sessions(&self, query: SessionQuery) -> Result<Vec<SessionRow>> {
-        self.store().await.sessions(query).await
-    }
-
-    async fn conversations(&self, session: SessionId) -> Result<Vec<Conversation>> {
-        self.store().await.conversations(session).await
-    }
-
-    async fn conversation(&self, session: SessionId, id: ConversationId) -> Result<Option<Conversation>> {
-        self.store().await.conversation(session, id).await
-    }
-
-    async fn entries(&self, query: EntryQuery) -> Result<Vec<EntryRecord>> {
-        self.store().await.entries(query).await
-    }
-
-    async fn documents(&self, query: DocumentQuery) -> Result<Vec<DocumentState>> {
-        self.store().await.documents(query).await
-    }
-
-    async fn tasks(&self, query: TaskQuery) -> Result<Vec<TaskRecord>> {
-        self.store().await.tasks(query).await
-    }
-
-    async fn submissions(&self, query: SubmissionQuery) -> Result<Vec<SubmissionRecord>> {
-        self.store().await.submissions(query).await
-    }
-
-    async fn usage(&self, session: SessionId) -> Result<Vec<UsageRow>> {
-        self.store().await.usage(session).await
-    }
-
-    async fn delete(&self, session: SessionId, owner: OwnerId, epoch: Epoch) -> Result<()> {
-        self.store().await.delete(session, owner, epoch).await
-    }
-
-    async fn view(&self, query: ViewQuery) -> Result<View> {
-        self.store().await.view(query).await
-    }
-
-    async fn changes(&self, query: ChangeQuery) -> Result<Changes> {
-        self.store().await.changes(query).await
+        let committed = self.inner().commit(batch).await;
+        self.reopen(committed).await
     }
 
     async fn doorbell(&self, heard: u64) -> u64 {
-        self.store().await.doorbell(heard).await
-    }
-
-    async fn post(&self, mail: Mail) -> Result<Posted> {
-        self.store().await.post(mail).await
-    }
-
-    async fn mail(&self, session: SessionId, only: MailFilter) -> Result<Vec<MailRow>> {
-        self.store().await.mail(session, only).await
-    }
-
-    async fn runnable(&self, now: Timestamp, limit: usize) -> Result<Vec<SessionId>> {
-        self.store().await.runnable(now, limit).await
-    }
-
-    async fn next_due(&self) -> Result<Due> {
-        self.store().await.next_due().await
-    }
-
-    async fn put_chunk(&self, chunk: Chunk) -> Result<()> {
-        self.store().await.put_chunk(chunk).await
-    }
-
-    async fn seal(&self, seal: Seal) -> Result<()> {
-        self.store().await.seal(seal).await
-    }
-
-    async fn blob(&self, query: BlobQuery) -> Result<Option<BlobPart>> {
-        self.store().await.blob(query).await
-    }
-
-    async fn search(&self, query: SearchQuery) -> Result<Vec<Hit>> {
-        self.store().await.search(query).await
-    }
-
-    async fn sweep(&self, before: Timestamp) -> Result<Swept> {
-        self.store().await.sweep(before).await
-    }
-
-    async fn backup(&self, to: PathBuf) -> Result<()> {
-        self.store().await.backup(to).await
-    }
-
-    async fn vacuum(&self) -> Result<()> {
-        self.store().await.vacuum().await
-    }
-
-    async fn check(&self) -> Result<Vec<Finding>> {
-        self.store().await.check().await
-    }
-
-    async fn owner(&self) -> Option<OwnerId> {
-        self.store().await.owner().await
+        if self.reopen == Reopen::Never {
+            return self.inner().doorbell(heard).await;
+        }
+        loop {
+            let rings = self.bell.listen();
+            match self.rung.load(Ordering::SeqCst) {
+                rung if rung == heard => rings.await,
+                rung => return rung,
+            }
+        }
     }
 
     async fn stats(&self) -> Result<Stats> {
-        let now = self.store().await.stats().await?;
-        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(sum(opened.counted, now))
+        let now = self.inner().stats().await?;
+        Ok(sum(self.opened().counted, now))
     }
 }
 

@@ -5,11 +5,14 @@
 mod blobs;
 mod crash;
 mod damage;
+mod deleted;
 mod ends;
 mod files;
 mod format;
 mod group;
+mod migration;
 mod opening;
+mod reference;
 mod search;
 mod sharing;
 mod size;

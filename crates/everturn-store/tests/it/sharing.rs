@@ -11,6 +11,7 @@ use everturn_testkit::{
     block_on,
     store::scene::{IntoWrite, Scene, UNTIL, other, owner},
 };
+use futures_util::future::join;
 
 use crate::files::Temporary;
 
@@ -65,6 +66,49 @@ fn what_one_store_commits_the_other_sees() {
         scene.commit(vec![entry.clone().into_write()]).await.unwrap();
         assert_eq!(theirs.entries(scene.all()).await.unwrap(), [entry]);
         assert_eq!(theirs.stats().await.unwrap(), Stats::default(), "it stored nothing itself");
+    });
+}
+
+#[test]
+fn what_one_store_commits_rings_at_the_other() {
+    let file = Temporary::new();
+    block_on(async {
+        let (ours, theirs) = (file.open().await, file.open_as(other()).await);
+        let mut scene = Scene::new(&ours).await;
+        for _ in 0..3 {
+            let before = theirs.session(scene.id()).await.unwrap().unwrap().head;
+            let heard = async {
+                let mut heard = 0;
+                while theirs.session(scene.id()).await.unwrap().unwrap().head == before {
+                    heard = theirs.doorbell(heard).await;
+                }
+            };
+            let batch = scene.batch(vec![]);
+            // The other store waits first, and would wait for ever.
+            let ((), committed) = join(heard, ours.commit(batch.clone())).await;
+            assert_eq!(committed.unwrap(), Committed::Stored);
+            scene.lease.head = batch.seq;
+        }
+    });
+}
+
+#[test]
+fn a_store_rings_for_what_it_stores_itself_before_it_answers() {
+    let file = Temporary::new();
+    block_on(async {
+        let store = file.open().await;
+        let mut scene = Scene::new(&store).await;
+        let heard = store.doorbell(0).await;
+        let refused = scene.batch(vec![]);
+        scene.commit(vec![]).await.unwrap();
+        let rung = store.doorbell(heard).await;
+        assert!(rung > heard);
+        store.release(scene.id(), owner(), Epoch(1)).await.unwrap();
+        let rung_again = store.doorbell(rung).await;
+        assert!(rung_again > rung);
+        store.commit(refused).await.unwrap_err();
+        store.claim(scene.claim(other(), NOW)).await.unwrap();
+        assert!(store.doorbell(rung_again).await > rung_again);
     });
 }
 

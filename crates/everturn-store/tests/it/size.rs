@@ -45,7 +45,7 @@ fn answer(turn: u64) -> Message {
     })
 }
 
-fn partial(id: u64, revision: Revision) -> Write {
+fn partial(id: u64, number: u64, revision: Revision) -> Write {
     let record = DocumentRecord {
         id: DocumentId(id),
         scope: ScopeKey::Conversation(ConversationId::ROOT),
@@ -53,7 +53,7 @@ fn partial(id: u64, revision: Revision) -> Write {
         history: History::Latest,
         fork: ForkPolicy::Initial,
     };
-    Write::Document(DocumentWrite { record, number: 1, revision })
+    Write::Document(DocumentWrite { record, number, revision })
 }
 
 fn by_task(mut entry: EntryRecord, task: TaskId, said: Entry) -> Write {
@@ -75,7 +75,7 @@ async fn run_turn(scene: &mut Scene, turn: u64) {
         question.into_write(),
         task.clone().into_write(),
         submission.clone().into_write(),
-        partial(partial_id, base),
+        partial(partial_id, 1, base),
     ];
     scene.commit(writes).await.unwrap();
     stream(scene, turn, partial_id).await;
@@ -105,17 +105,18 @@ async fn run_turn(scene: &mut Scene, turn: u64) {
             usage: Some(usage()),
             time: Timestamp(1_790_000_000_000),
         }),
-        partial(partial_id, Revision::Retired),
+        partial(partial_id, 6, Revision::Retired),
     ];
     scene.commit(writes).await.unwrap();
 }
 
 async fn stream(scene: &mut Scene, turn: u64, partial_id: u64) {
     let words: Arc<str> = text(turn, ANSWER_BYTES).into();
-    for piece in 0..4 {
-        let piece = &words[piece * 256..(piece + 1) * 256];
+    for number in 0..4 {
+        let piece = &words[number * 256..(number + 1) * 256];
         let operations = json(&format!(r#"[{{"append":{{"path":["text"],"text":"{piece}"}}}}]"#));
-        let mut batch = scene.batch(vec![partial(partial_id, Revision::Delta { operations })]);
+        let mut batch =
+            scene.batch(vec![partial(partial_id, number as u64 + 2, Revision::Delta { operations })]);
         batch.durability = Durability::Relaxed;
         scene.send(batch).await.unwrap();
     }

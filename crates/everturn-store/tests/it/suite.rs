@@ -3,11 +3,11 @@
 mod sqlite {
     use crate::files::{Reopen, Temporary};
 
-    everturn_testkit::store_suite!(async { Temporary::new().into_store(Reopen::Never) });
+    everturn_testkit::store_suite!(async { Temporary::new().into_store(Reopen::Never).await });
 }
 
 mod sqlite_reopened_after_every_commit {
     use crate::files::{Reopen, Temporary};
 
-    everturn_testkit::store_suite!(async { Temporary::new().into_store(Reopen::AfterEveryCommit) });
+    everturn_testkit::store_suite!(async { Temporary::new().into_store(Reopen::AfterEveryCommit).await });
 }

@@ -92,6 +92,16 @@ pub async fn an_entry_is_never_replaced(store: &Store) {
     assert_eq!(scene.texts().await, ["as it was"]);
 }
 
+/// One batch appends an entry once as well.
+pub async fn an_entry_is_not_appended_twice_by_one_batch(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    let entry = scene.entry("once");
+    let writes = vec![entry.clone().into_write(), entry.into_write()];
+    let error = scene.commit(writes).await.unwrap_err();
+    assert_eq!(error.kind(), &ErrorKind::Invalid, "{error}");
+    assert_eq!(scene.texts().await, [""; 0]);
+}
+
 /// A conversation that is stored keeps what it inherits.
 pub async fn a_conversation_is_never_replaced(store: &Store) {
     let mut scene = Scene::new(store).await;

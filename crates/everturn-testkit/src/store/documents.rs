@@ -1,68 +1,12 @@
 //! Documents: bases, deltas, ends, and what they were.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use everturn_core::{
-    document::{ForkPolicy, History, ScopeKey},
-    id::{ConversationId, DocumentId, Seq, TaskId},
-    storage::{DocumentQuery, DocumentRecord, DocumentState, DocumentWrite, Revision, Store, Write},
+    document::{History, ScopeKey},
+    id::{ConversationId, TaskId},
+    storage::Store,
 };
 
-use super::scene::{Scene, json};
-
-/// A document and where it is kept.
-struct Notes(DocumentRecord, AtomicU64);
-
-impl Notes {
-    fn new(scene: &mut Scene, history: History) -> Self {
-        let record = DocumentRecord {
-            id: DocumentId(scene.mint()),
-            scope: ScopeKey::Conversation(ConversationId::ROOT),
-            kind: "app.notes".into(),
-            history,
-            fork: ForkPolicy::Initial,
-        };
-        Self(record, AtomicU64::new(0))
-    }
-
-    fn write(&self, revision: Revision) -> Write {
-        let number = self.1.fetch_add(1, Ordering::SeqCst) + 1;
-        Write::Document(DocumentWrite { record: self.0.clone(), number, revision })
-    }
-
-    fn base(&self, value: &str) -> Write {
-        self.write(Revision::Base { version: 3, value: json(value) })
-    }
-
-    fn delta(&self, operations: &str) -> Write {
-        self.write(Revision::Delta { operations: json(operations) })
-    }
-
-    fn retired(&self) -> Write {
-        self.write(Revision::Retired)
-    }
-
-    fn state(&self, base: &str, deltas: &[&str], [seq, number]: [u64; 2]) -> DocumentState {
-        DocumentState {
-            record: self.0.clone(),
-            version: 3,
-            base: json(base),
-            deltas: deltas.iter().map(|delta| json(delta)).collect(),
-            seq: Seq(seq),
-            number,
-        }
-    }
-
-    async fn read(&self, scene: &Scene, at: Option<u64>) -> Vec<DocumentState> {
-        let query = DocumentQuery {
-            session: scene.id(),
-            scope: self.0.scope,
-            kind: Some(self.0.kind.clone()),
-            at: at.map(Seq),
-        };
-        scene.store.documents(query).await.unwrap()
-    }
-}
+use super::{notes::Notes, scene::Scene};
 
 /// The newest base, and the deltas since in their order.
 pub async fn a_document_is_its_base_and_its_deltas(store: &Store) {
@@ -131,7 +75,7 @@ pub async fn documents_belong_to_their_scope(store: &Store) {
     let mut documents = Vec::new();
     for scope in scopes {
         let mut notes = Notes::new(&mut scene, History::Latest);
-        notes.0.scope = scope;
+        notes.record.scope = scope;
         documents.push(notes);
     }
     let writes = documents.iter().map(|notes| notes.base("0")).collect();
@@ -140,7 +84,7 @@ pub async fn documents_belong_to_their_scope(store: &Store) {
         assert_eq!(notes.read(&scene, None).await, [notes.state("0", &[], [2, 1])]);
     }
     let mut other_kind = Notes::new(&mut scene, History::Latest);
-    other_kind.0.kind = "app.other".into();
+    other_kind.record.kind = "app.other".into();
     assert_eq!(other_kind.read(&scene, None).await, []);
 }
 

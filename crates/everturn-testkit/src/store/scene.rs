@@ -9,11 +9,11 @@ use everturn_core::{
     json::RawJson,
     message::Message,
     storage::{
-        Batch, Claim, Committed, Create, Created, Due, Durability, EntryQuery, Lease, NewSession, Store,
-        Write,
+        Batch, Claim, Committed, Create, Created, Due, Durability, EntryQuery, Lease, Mail, MailKind,
+        NewSession, Store, Write,
     },
-    submission::{SubmissionRecord, SubmissionState},
-    task::{TaskRecord, TaskState},
+    submission::{End, SubmissionRecord, SubmissionState},
+    task::{TaskOutcome, TaskRecord, TaskState},
 };
 
 /// Who a store under test is opened for.
@@ -125,7 +125,7 @@ impl Scene {
             durability: Durability::Durable,
             minted: self.minted,
             due: Due::None,
-            writes,
+            writes: writes.into(),
         }
     }
 
@@ -211,6 +211,37 @@ impl Scene {
         }
     }
 
+    /// Ends a task.
+    pub fn ended(mut task: TaskRecord) -> TaskRecord {
+        task.end(TaskOutcome::Completed { output: json("1") }, Timestamp(9));
+        task
+    }
+
+    /// Settles a submission.
+    pub fn settled(submission: SubmissionRecord) -> SubmissionRecord {
+        SubmissionRecord { state: SubmissionState::Settled { end: End::Answered, place: None }, ..submission }
+    }
+
+    /// Mail for the session, under a key.
+    pub fn mail(&self, key: &str) -> Mail {
+        Mail {
+            session: self.id(),
+            key: key.into(),
+            kind: MailKind::Signal,
+            conversation: None,
+            request: None,
+            actor: "local".into(),
+            time: Timestamp(7),
+            body: json(r#"{ "b":1.0, "a":2 }"#),
+        }
+    }
+
+    /// Claims the session after the lease has ended, and goes on under the new one.
+    pub async fn claim_again(&mut self) {
+        let claim = self.claim(owner(), self.lease.until);
+        self.lease = self.store.claim(claim).await.expect("an expired lease can be claimed");
+    }
+
     /// A claim of the session by `owner` at `now`, until [`UNTIL`] later.
     pub fn claim(&self, owner: OwnerId, now: Timestamp) -> Claim {
         Claim { session: self.id(), owner, now, until: Timestamp(now.0 + UNTIL.0) }
@@ -250,7 +281,7 @@ pub fn creation(n: u16, new: NewSession) -> Create {
         durability: Durability::Durable,
         minted: 1,
         due: Due::None,
-        writes: vec![root.into_write()],
+        writes: [root.into_write()].into(),
     };
     Create { new, first, until: UNTIL }
 }

@@ -83,6 +83,18 @@ pub async fn a_request_id_is_not_given_to_a_second_submission(store: &Store) {
     assert_eq!(store.submissions(found).await.unwrap(), [first]);
 }
 
+/// One batch gives a request id to one submission, which it may move on.
+pub async fn a_request_id_is_not_given_twice_by_one_batch(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    let (first, second) = (scene.submission(Some("r-1")), scene.submission(Some("r-1")));
+    let error = scene.commit(vec![first.clone().into_write(), second.into_write()]).await.unwrap_err();
+    assert_eq!(error.kind(), &ErrorKind::Invalid, "{error}");
+    assert_eq!(store.submissions(query(&scene, SubmissionFilter::All)).await.unwrap(), []);
+    let settled = Scene::settled(first.clone());
+    scene.commit(vec![first.into_write(), settled.clone().into_write()]).await.unwrap();
+    assert_eq!(store.submissions(query(&scene, SubmissionFilter::All)).await.unwrap(), [settled]);
+}
+
 /// Opening a session asks for its live submissions, and gets no others.
 pub async fn live_submissions_are_those_that_have_not_ended(store: &Store) {
     let mut scene = Scene::new(store).await;

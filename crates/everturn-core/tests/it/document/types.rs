@@ -7,6 +7,7 @@ use everturn_core::{
     document::{Document, ForkPolicy, History, Scope, ScopeKey, Value, decode, encode},
     id::{ConversationId, TaskId},
     json::RawJson,
+    limits::Limits,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -99,7 +100,7 @@ fn what_json_cannot_say_is_refused() {
     where
         T: Serialize + for<'a> Deserialize<'a> + Default + Send + Sync + 'static,
     {
-        let error = encode(&Any { value }, 1 << 20).unwrap_err();
+        let error = encode(&Any { value }, &Limits::default()).unwrap_err();
         assert_eq!(error.kind(), &ErrorKind::Invalid);
         error.to_string().trim_start_matches("write document test.any: ").to_owned()
     }
@@ -125,28 +126,29 @@ fn what_json_can_say_is_written_as_serde_writes_it() {
     }
     let value = vec![Shape::Unit, Shape::One(-0.0), Shape::Two(1, 'é'), Shape::Named { a: None, b: () }];
     let expected = serde_json::to_value(&value).unwrap();
-    assert_eq!(encode(&Any { value }, 1 << 20).unwrap()["value"], expected);
+    assert_eq!(encode(&Any { value }, &Limits::default()).unwrap()["value"], expected);
 }
 
 #[test]
 fn a_document_keeps_to_its_limits() {
     let refused = |value: Value, weight_max: usize| {
-        let error = encode(&Any { value }, weight_max).unwrap_err();
+        let error =
+            encode(&Any { value }, &Limits { document: weight_max, ..Limits::default() }).unwrap_err();
         assert_eq!(error.kind(), &ErrorKind::TooLarge);
         error.to_string()
     };
     let nested = |levels: usize| (0..levels).fold(Value::Null, |value, _| json!([value]));
     // The document itself is a level.
-    assert!(encode(&Any { value: nested(127) }, 1 << 20).is_ok());
+    assert!(encode(&Any { value: nested(127) }, &Limits::default()).is_ok());
     assert!(
         refused(nested(128), 1 << 20)
             .starts_with("write document test.any: more than 128 levels at /value/0/0/")
     );
     assert_eq!(
         refused(json!("1234"), 15),
-        "write document test.any: it weighs 16 bytes, and the limit is 15"
+        "write document test.any: it has 16 bytes, at most 15 are allowed"
     );
-    assert!(encode(&Any { value: json!("1234") }, 16).is_ok());
+    assert!(encode(&Any { value: json!("1234") }, &Limits { document: 16, ..Limits::default() }).is_ok());
 
     #[derive(Document, Serialize, Deserialize)]
     #[document(kind = "test.raw", crate = "everturn_core")]
@@ -156,5 +158,5 @@ fn a_document_keeps_to_its_limits() {
             Self(vec![RawJson::parse("[".repeat(200) + &"]".repeat(200)).unwrap()])
         }
     }
-    assert!(encode(&Raw::default(), 1 << 20).is_err(), "raw JSON is no way around the limit");
+    assert!(encode(&Raw::default(), &Limits::default()).is_err(), "raw JSON is no way around the limit");
 }

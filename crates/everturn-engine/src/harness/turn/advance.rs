@@ -65,6 +65,7 @@ pub(crate) async fn admit(
         id,
         conversation,
         owner: None,
+        background: false,
         kind: KIND.into(),
         version: VERSION,
         input: RawJson::of(&input)?,

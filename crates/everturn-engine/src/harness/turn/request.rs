@@ -19,13 +19,10 @@ use super::{
     Partial, Turn,
     state::{Phase, Pinned, Reason},
 };
-use crate::{
-    harness::{call, live::LiveSession},
-    session::ENTRY_MAX,
-};
+use crate::harness::{call, live::LiveSession};
 
 /// How much of an answer can be kept, in bytes: an entry, less what is stored beside the answer's text.
-const ANSWER_MAX: usize = ENTRY_MAX / 2;
+const ANSWER_MAX: usize = 512 << 10;
 /// After how many deltas without a pause others get to run.
 const BURST: u32 = 64;
 

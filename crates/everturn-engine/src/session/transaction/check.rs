@@ -1,90 +1,72 @@
 //! The check of a whole candidate, before storage is asked.
 
+use std::collections::BTreeMap;
+
 use everturn_core::{
     Error, ErrorKind, Result,
     document::ScopeKey,
     entry::{Entry, EntryRecord},
     id::{ConversationId, EntryId, TaskId},
-    storage::{DocumentWrite, EntryQuery, Revision, Write},
+    limits::Limits,
+    storage::{DocumentWrite, EntryQuery, Write},
 };
 
 use super::Transaction;
 
-/// The longest name of a kind, in bytes.
-const NAME_MAX: usize = 256;
-/// The greatest weight of an entry, in bytes of JSON.
-pub(crate) const ENTRY_MAX: usize = 1 << 20;
-/// The greatest weight of a commit, in bytes of JSON.
-const COMMIT_MAX: usize = 16 << 20;
-
 /// What can be said of an entry by itself.
-pub(crate) fn entry(entry: &Entry) -> Result<()> {
-    if entry.kind.is_empty() {
-        return Err(Error::invalid("append an entry: its kind is empty; name what it is"));
+pub(crate) fn entry(entry: &Entry, limits: &Limits) -> Result<()> {
+    limits.check_name("the kind of an entry", &entry.kind)?;
+    let what = || format!("entry {}", entry.kind);
+    limits.check(&what(), entry.weight(), limits.entry)?;
+    match &entry.data {
+        Some(data) => limits.check_depth(&what(), data.get()),
+        None => Ok(()),
     }
-    if entry.kind.len() > NAME_MAX {
-        let found = entry.kind.len();
-        return Err(Error::too_large(format!(
-            "append an entry: its kind has {found} bytes, at most {NAME_MAX} are allowed"
-        )));
-    }
-    let weight = weight(entry);
-    if weight > ENTRY_MAX {
-        return Err(Error::too_large(format!(
-            "append entry {}: it weighs about {weight} bytes, at most {ENTRY_MAX} are allowed",
-            entry.kind
-        )));
-    }
-    Ok(())
-}
-
-/// The bytes of text in an entry: a lower bound of its JSON that costs no encoding.
-fn weight(entry: &Entry) -> usize {
-    let data = entry.data.as_ref().map_or(0, |data| data.get().len());
-    let edited = entry.edits.iter().flat_map(|edit| edit.messages.iter().flatten());
-    data + entry.messages.iter().chain(edited).map(|message| message.weight()).sum::<usize>()
 }
 
 impl Transaction {
     /// Proves that every record that the writes refer to is there in the final state, and that the whole is not too
     /// large.
     pub(super) async fn check(&self) -> Result<()> {
-        let mut total = 0;
+        let (mut total, limits) = (0, self.limits());
         for write in &self.writes {
-            total += match write {
-                Write::Entry(entry) => {
-                    self.check_entry(entry).await?;
-                    weight(entry)
-                }
-                Write::Conversation(conversation) => {
-                    self.check_owner(conversation.owner, || format!("conversation {}", conversation.id))?;
-                    0
-                }
-                Write::Task(task) => {
-                    self.check_conversation(task.conversation, || format!("task {}", task.id)).await?;
-                    if task.is_live() {
-                        self.check_owner(task.owner, || format!("task {}", task.id))?;
-                    }
-                    task.input.get().len()
-                }
-                Write::Submission(one) => {
-                    self.check_conversation(one.conversation, || format!("submission {}", one.id)).await?;
-                    0
-                }
-                Write::Document(write) => self.check_document(write).await?,
-                Write::Usage(row) => {
-                    self.check_conversation(row.conversation, || "a row of the ledger".into()).await?;
-                    0
-                }
-                Write::Title(title) => title.len(),
-            };
+            self.check_write(write).await?;
+            total += usize::try_from(write.weight()).unwrap_or(usize::MAX);
         }
-        match total {
-            total if total > COMMIT_MAX => Err(Error::too_large(format!(
-                "commit: it weighs about {total} bytes, at most {COMMIT_MAX} are allowed"
-            ))),
-            _ => Ok(()),
+        limits.check("a commit", total, limits.commit)
+    }
+
+    async fn check_write(&self, write: &Write) -> Result<()> {
+        match write {
+            Write::Entry(entry) => self.check_entry(entry).await,
+            Write::Conversation(conversation) => {
+                self.check_owner(conversation.owner, || format!("conversation {}", conversation.id))
+            }
+            Write::Task(task) => {
+                self.check_conversation(task.conversation, || format!("task {}", task.id)).await?;
+                let owner = if task.is_live() { task.owner } else { None };
+                self.check_owner(owner, || format!("task {}", task.id))
+            }
+            Write::Submission(one) => {
+                self.check_conversation(one.conversation, || format!("submission {}", one.id)).await
+            }
+            Write::Document(write) => self.check_document(write).await,
+            Write::Usage(row) => {
+                self.check_conversation(row.conversation, || "a row of the ledger".into()).await
+            }
+            Write::Title(title) => self.limits().check("the title", title.len(), self.limits().entry),
+            Write::Labels(labels) => self.check_labels(labels),
+            // What these refer to is in the store, which checks it.
+            Write::Taken(_) | Write::Blob(_) | Write::Purge(_) | Write::Trim(_) => Ok(()),
         }
+    }
+
+    fn check_labels(&self, labels: &BTreeMap<String, String>) -> Result<()> {
+        for (name, value) in labels {
+            self.limits().check_name("the name of a label", name)?;
+            self.limits().check(&format!("label {name}"), value.len(), self.limits().name)?;
+        }
+        Ok(())
     }
 
     async fn check_conversation(&self, id: ConversationId, what: impl Fn() -> String) -> Result<()> {
@@ -110,8 +92,7 @@ impl Transaction {
         }
     }
 
-    /// Gives the document's weight.
-    async fn check_document(&self, write: &DocumentWrite) -> Result<usize> {
+    async fn check_document(&self, write: &DocumentWrite) -> Result<()> {
         let kind = &write.record.kind;
         match write.record.scope {
             ScopeKey::Session => {}
@@ -120,15 +101,7 @@ impl Transaction {
             }
             ScopeKey::Task(id) => self.check_owner(Some(id), || format!("document {kind}"))?,
         }
-        if kind.len() > NAME_MAX {
-            let message = format!("commit document {kind}: its kind has more than {NAME_MAX} bytes");
-            return Err(Error::too_large(message));
-        }
-        Ok(match &write.revision {
-            Revision::Base { value, .. } => value.get().len(),
-            Revision::Delta { operations } => operations.get().len(),
-            Revision::Retired => 0,
-        })
+        self.limits().check_name("the kind of a document", kind)
     }
 
     async fn check_entry(&self, entry: &EntryRecord) -> Result<()> {

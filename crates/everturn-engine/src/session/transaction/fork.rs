@@ -100,7 +100,7 @@ impl Transaction {
         let mut live = Vec::new();
         for slot in self.slots.iter().filter(|slot| slot.record.scope == scope && slot.record.fork == policy)
         {
-            if let Some((version, value)) = slot.value()? {
+            if let Some((version, value)) = slot.value(self.limits())? {
                 live.push(Inherited { record: slot.record.clone(), version, value });
             }
         }

@@ -18,6 +18,7 @@ use super::{Counts, Request, Whose};
 use crate::sqlite::{
     checkpoint::{Bell, CAP_PAGES, GROWN_PAGES, checkpoint},
     connection::Place,
+    doorbell::Rope,
     fault::{Fault, Outcome},
     file, session,
 };
@@ -31,6 +32,8 @@ pub(super) struct Line {
     identity: Option<(u64, u64)>,
     durability: Durability,
     wal: Wal,
+    /// Tells who waits for changes.
+    rope: Rope,
     counts: Arc<Counts>,
 }
 
@@ -54,11 +57,16 @@ enum Stop {
 }
 
 impl Line {
-    pub(super) fn new(connection: Connection, place: Arc<Place>, bell: Bell, counts: Arc<Counts>) -> Self {
+    pub(super) fn new(
+        connection: Connection,
+        place: Arc<Place>,
+        (bell, rope): (Bell, Rope),
+        counts: Arc<Counts>,
+    ) -> Self {
         let wal = Wal { pages: Arc::new(AtomicU32::new(0)), called_at: 0, cap: CAP_PAGES, bell };
         let identity = file::identity(place.path());
         let mut line =
-            Self { place, connection: None, identity, durability: Durability::Durable, wal, counts };
+            Self { place, connection: None, identity, durability: Durability::Durable, wal, rope, counts };
         // Without the hook the log is checkpointed when the store closes.
         line.connection = line.wal.watch(connection).ok();
         line
@@ -112,6 +120,9 @@ impl Line {
             return Err(stop);
         }
         let wrote = connection.total_changes() > before;
+        if wrote {
+            self.rope.ring();
+        }
         let commits = group.iter().filter(|request| request.failure.is_none() && request.job.is_commit());
         let commits = commits.count() as u64;
         self.counts.add(commits, wrote && self.durability == Durability::Durable);
@@ -175,6 +186,8 @@ impl Line {
     fn look_up(&mut self, group: Vec<Request>, fault: Fault) {
         let cut = self.reopen().and_then(|()| self.cut_log());
         let cause = fault.into_error("commit");
+        // It may be stored.
+        self.rope.ring();
         for mut request in group {
             if request.failure.is_none() {
                 request.failure = match &cut {

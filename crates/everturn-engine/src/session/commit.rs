@@ -1,0 +1,197 @@
+//! The road into storage: a batch is sent until storage says what became of it, and is then adopted.
+
+use std::time::Duration;
+
+use everturn_core::{
+    Error, ErrorKind, Result,
+    clock::Timestamp,
+    cursor::Cursor,
+    id::Seq,
+    storage::{Batch, Committed, Lease, SubmissionFilter, SubmissionQuery, TaskQuery},
+};
+use tokio::sync::OwnedMutexGuard;
+
+use super::{Inner, Session, line::Line, state::Adopted};
+
+/// How long one copy of a batch may take before it counts as unanswered.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// How long a batch without an answer is sent again before its owner claims the session anew.
+const RESEND_MAX: Duration = Duration::from_secs(60);
+
+/// How long to wait before a batch is sent again: at first, and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+
+/// Stores a batch and adopts it, in a task of its own: whoever waits may be dropped, the commit goes on.
+pub(super) async fn commit(
+    session: Session,
+    line: OwnedMutexGuard<Line>,
+    batch: Batch,
+    adopted: Adopted,
+) -> Result<Seq> {
+    let waiting = session.clone();
+    let committing = tokio::spawn(store_and_adopt(session, line, batch, adopted));
+    committing.await.unwrap_or_else(|fault| {
+        // Whether the batch is stored is unknown, and so is all that memory says.
+        let error = Error::closed(format!("a commit was cut off: {fault}"));
+        waiting.0.shut(error.clone());
+        Err(error)
+    })
+}
+
+async fn store_and_adopt(
+    session: Session,
+    mut line: OwnedMutexGuard<Line>,
+    batch: Batch,
+    adopted: Adopted,
+) -> Result<Seq> {
+    let inner = &session.0;
+    match inner.send(&batch).await {
+        Ok(()) => {
+            (line.head, line.minted) = (batch.seq, batch.minted);
+            inner.adopt(batch.seq, adopted);
+            Ok(batch.seq)
+        }
+        Err(error) => {
+            if is_final(&error) {
+                inner.shut(error.clone());
+            }
+            if matches!(error.kind(), ErrorKind::Conflict) {
+                return Err(inner.resync_if_lost(&mut line).await.unwrap_or(error));
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Whether an error of storage ends this owner's right to write.
+pub(crate) fn is_final(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Fenced | ErrorKind::Corrupt { .. } | ErrorKind::Closed { .. } | ErrorKind::Newer { .. }
+    )
+}
+
+impl Inner {
+    fn adopt(&self, seq: Seq, adopted: Adopted) {
+        let moves_tasks = adopted.moves_tasks();
+        let cursor = Cursor { session: self.id, epoch: self.epoch(), seq };
+        self.hub.commit(cursor, &adopted);
+        self.state().adopt(adopted);
+        // Told in the order of commits; listeners run in tasks of their own, off the line.
+        self.head.send_replace(seq);
+        if moves_tasks {
+            self.attention.notify_one();
+        }
+    }
+
+    /// Sends a batch until storage says that it is stored, or refuses it.
+    ///
+    /// Promise: an error means that no copy of it is stored, nor ever will be.
+    async fn send(&self, batch: &Batch) -> Result<()> {
+        let clock = &self.opener.world.clock;
+        let (mut since, mut pause): (Option<Timestamp>, _) = (None, PAUSE.0);
+        loop {
+            let answer = tokio::select! {
+                biased;
+                answer = self.opener.store.commit(batch.clone()) => answer,
+                () = clock.sleep(ANSWER_MAX) => Ok(Committed::Unknown),
+            };
+            match answer {
+                Ok(Committed::Stored | Committed::Already) => return Ok(()),
+                Ok(Committed::Unknown) => {}
+                // What refuses the second copy says nothing of the first, which may still be on its way.
+                Err(error) if since.is_some() && is_passing(&error) => {}
+                Err(error) => return Err(error),
+            }
+            let since = *since.get_or_insert_with(|| clock.now());
+            if clock.now().since(since) >= RESEND_MAX {
+                return self.settle(batch).await;
+            }
+            tracing::warn!(session = %self.id, seq = %batch.seq, "a commit has no answer and is sent again");
+            clock.sleep(pause).await;
+            pause = (2 * pause).min(PAUSE.1);
+        }
+    }
+
+    /// Makes sure what became of a batch that storage does not answer: under a new epoch no copy of it can land.
+    async fn settle(&self, batch: &Batch) -> Result<()> {
+        let lease = self.claim_anew("a commit had no answer").await?;
+        if lease.head >= batch.seq {
+            return Ok(());
+        }
+        let (session, seq) = (batch.session, batch.seq);
+        Err(Error::unavailable(format!(
+            "commit to session {session} at seq {seq}: storage did not answer in time; nothing was stored, try again"
+        )))
+    }
+
+    /// Claims the session again, under the next epoch. Where that fails, the session is shut.
+    async fn claim_anew(&self, why: &str) -> Result<Lease> {
+        let Self { id, opener, .. } = self;
+        let claim = async {
+            opener.store.release(*id, opener.owner, self.epoch()).await?;
+            opener.store.claim(opener.claim(*id)).await
+        };
+        let lease = claim.await.map_err(|error| match error.kind() {
+            ErrorKind::Owned { .. } | ErrorKind::Fenced => Error::fenced(format!(
+                "claim session {id} anew: {why}, and someone else claimed it meanwhile"
+            )),
+            _ => Error::closed(format!("{why}, and it could not be claimed anew: {error}")),
+        });
+        match lease {
+            Ok(lease) => {
+                self.lease.set_epoch(lease.epoch);
+                Ok(lease)
+            }
+            Err(error) => {
+                self.shut(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// What a power cut took away: where the stored head lies below ours, memory is let go of and read again.
+    async fn resync_if_lost(&self, line: &mut Line) -> Option<Error> {
+        let row = self.opener.store.session(self.id).await.ok()??;
+        if row.head >= line.head {
+            return None;
+        }
+        let (id, had) = (self.id, line.head);
+        let reload = async {
+            let lease = self.claim_anew("the store lost its newest commits").await?;
+            (line.head, line.minted) = (lease.head, line.minted.max(lease.minted));
+            self.reload().await?;
+            Ok(lease.head)
+        };
+        Some(match reload.await {
+            Ok(head) => {
+                self.head.send_replace(head);
+                self.hub.resync();
+                self.attention.notify_one();
+                Error::conflict(format!(
+                    "commit to session {id}: the store was at seq {had} and is at {head}, partial output was lost \
+                     with the power; read again and decide again"
+                ))
+            }
+            Err(error) => {
+                self.shut(Error::clone(&error));
+                error
+            }
+        })
+    }
+
+    async fn reload(&self) -> Result<()> {
+        let (session, store) = (self.id, &self.opener.store);
+        let tasks = store.tasks(TaskQuery { session, live: true, ids: None, owner: None }).await?;
+        let live = SubmissionQuery { session, only: SubmissionFilter::Live };
+        let submissions = store.submissions(live).await?;
+        self.state().reload(tasks, submissions);
+        Ok(())
+    }
+}
+
+/// Whether the same may go through another time.
+fn is_passing(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable { .. })
+}

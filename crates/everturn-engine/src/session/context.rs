@@ -1,0 +1,88 @@
+//! A worker's own handle of a session: it knows the transaction that it has open.
+
+use std::{
+    fmt,
+    panic::Location,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+use everturn_core::{Error, ErrorKind, Result};
+
+use super::{Purpose, Session, Transaction, line::Hold};
+
+/// What one piece of work (a task's step, a call) reaches its session through. Clones share what they know.
+///
+/// Promise: whoever holds a transaction of this context and asks it for another is told `Nested`, instead of waiting for
+/// itself.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> everturn_core::Result<()> {
+/// # use everturn_core::{ErrorKind, memory::Memory, storage::{NewSession, Store}};
+/// # use everturn_engine::{Opener, Session, World};
+/// # let opener = Opener::new(Store::new(Memory::new()), World::system()).await;
+/// # let session = Session::create(&opener, NewSession::default()).await?;
+/// let context = session.context_of_work();
+/// let tx = context.begin().await?;
+/// let nested = context.begin().await.err().unwrap();
+/// assert!(matches!(nested.kind(), ErrorKind::Nested));
+/// drop(tx);
+/// assert!(context.begin().await.is_ok());
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct WorkContext {
+    session: Session,
+    open: Arc<Mutex<Weak<Hold>>>,
+}
+
+impl Session {
+    /// A context for one piece of work.
+    pub fn context_of_work(&self) -> WorkContext {
+        WorkContext { session: self.clone(), open: Arc::default() }
+    }
+}
+
+impl WorkContext {
+    /// The session.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Begins a transaction, as [`Session::begin`] does.
+    ///
+    /// Errors: `Nested` while one of this context is open, naming where it began.
+    #[track_caller]
+    pub fn begin(&self) -> impl Future<Output = Result<Transaction>> + Send + use<> {
+        let (context, at) = (self.clone(), Location::caller());
+        async move {
+            context.check_nested("begin a transaction")?;
+            let tx = context.session.begin_as(Purpose::NewWork, at).await?;
+            // Another clone may have been faster: two that waited hold the line one after the other.
+            *context.open.lock().unwrap_or_else(PoisonError::into_inner) = tx.hold();
+            Ok(tx)
+        }
+    }
+
+    /// Proves that nothing of this context would wait for itself.
+    ///
+    /// Errors: `Nested`.
+    pub fn check_nested(&self, attempted: &str) -> Result<()> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        match open.filter(|hold| hold.is_open()) {
+            None => Ok(()),
+            Some(hold) => Err(Error::new(
+                ErrorKind::Nested,
+                format!(
+                    "{attempted}: this context has a transaction open, begun at {}; use that one, or end it first",
+                    hold.at()
+                ),
+            )),
+        }
+    }
+}
+
+impl fmt::Debug for WorkContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkContext").field("session", &self.session).finish()
+    }
+}

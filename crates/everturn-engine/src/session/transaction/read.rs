@@ -1,0 +1,66 @@
+//! What a transaction sees: what is committed, with its own writes in place.
+
+use everturn_core::{
+    Error, Result,
+    conversation::Conversation,
+    entry::EntryRecord,
+    id::{ConversationId, EntryId},
+    storage::{EntryQuery, Write},
+};
+
+use super::Transaction;
+
+impl Transaction {
+    /// A conversation by its id, one of this transaction's own included.
+    ///
+    /// Errors: `NotFound`.
+    pub async fn conversation(&self, id: ConversationId) -> Result<Conversation> {
+        match self.staged_conversation(id) {
+            Some(staged) => Ok(staged.clone()),
+            None => self.session.conversation(id).await.map(|found| Conversation::clone(&found)),
+        }
+    }
+
+    /// An entry that a conversation sees, one of this transaction's own included.
+    ///
+    /// Errors: `NotFound`.
+    pub async fn entry(&self, conversation: ConversationId, id: EntryId) -> Result<EntryRecord> {
+        let lineage = self.conversation(conversation).await?.lineage;
+        let unknown = || {
+            let message = format!("look for entry {id} in conversation {conversation}: it does not see one");
+            Error::not_found(message)
+        };
+        if let Some(staged) = self.staged_entry(id) {
+            let is_seen = lineage.sees(staged.conversation, id);
+            return if is_seen { Ok(staged.clone()) } else { Err(unknown()) };
+        }
+        let query = EntryQuery::one(self.session.id(), &lineage, id);
+        self.session.0.opener.store.entries(query).await?.pop().ok_or_else(unknown)
+    }
+
+    /// A page of what a conversation sees, newest first, this transaction's own entries included: up to `limit` entries
+    /// older than the cursor `before` (from the tail, without one).
+    pub async fn entries(
+        &self,
+        conversation: ConversationId,
+        before: Option<EntryId>,
+        limit: usize,
+    ) -> Result<Vec<EntryRecord>> {
+        let lineage = self.conversation(conversation).await?.lineage;
+        let is_wanted = |entry: &&EntryRecord| {
+            before.is_none_or(|before| entry.id < before) && lineage.sees(entry.conversation, entry.id)
+        };
+        let staged = self.writes.iter().rev().filter_map(|write| match write {
+            Write::Entry(entry) => Some(entry),
+            _ => None,
+        });
+        // Ids grow: what is staged is newer than all that is committed.
+        let mut page: Vec<_> = staged.filter(is_wanted).take(limit).cloned().collect();
+        let rest = limit - page.len();
+        if rest > 0 {
+            let query = EntryQuery { before, limit: rest, ..EntryQuery::of(self.session.id(), lineage) };
+            page.extend(self.session.0.opener.store.entries(query).await?);
+        }
+        Ok(page)
+    }
+}

@@ -1,0 +1,174 @@
+//! Files of older schemas: they open, keep what they held, and survive being killed on the way.
+//!
+//! `fixtures/schema-1.db` was written by the last version that knew schema 1 alone: two sessions; in the first one
+//! entries, a fork, tasks, submissions and the ledger, and documents that were superseded, extended and retired.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+};
+
+use everturn_core::{
+    clock::Timestamp,
+    document::ScopeKey,
+    id::{ConversationId, Epoch, Seq, TaskId},
+    storage::{
+        ChangeQuery, Changes, Claim, DocumentQuery, DocumentState, Part, Revision, SessionQuery, Store,
+        SubmissionFilter, SubmissionQuery, TaskQuery, ViewQuery,
+    },
+};
+use everturn_testkit::{
+    block_on,
+    store::scene::{IntoWrite, Scene, other, owner, session_id, texts},
+};
+use rusqlite::{Batch, Connection, fallible_iterator::FallibleIterator};
+
+use crate::{
+    crash::{child_path, spawn},
+    files::Temporary,
+};
+
+const SCHEMA_1: &[u8] = include_bytes!("../fixtures/schema-1.db");
+const TO_SCHEMA_2: &str = include_str!("../../migrations/sqlite/0002_kernel.sql");
+
+/// Does the migration's first statements in a transaction that is left open, and tells how many those were.
+fn migrate_halfway(db: &Connection, statements: usize, mut done: impl FnMut()) -> usize {
+    // A small cache, so that what is not committed gets into the log already.
+    db.execute_batch("PRAGMA cache_size = 2; BEGIN IMMEDIATE").unwrap();
+    let mut batch = Batch::new(db, TO_SCHEMA_2);
+    for before in 0..statements {
+        let Some(mut statement) = batch.next().unwrap() else { return before };
+        statement.execute([]).unwrap();
+        done();
+    }
+    statements
+}
+
+fn file_of_schema_1() -> Temporary {
+    let file = Temporary::new();
+    fs::write(file.path(), SCHEMA_1).unwrap();
+    file
+}
+
+async fn documents(store: &Store, scope: ScopeKey, at: Option<Seq>) -> Vec<DocumentState> {
+    let query = DocumentQuery { session: session_id(1), scope, kind: None, at };
+    store.documents(query).await.unwrap()
+}
+
+/// A document as base, deltas, seq and number.
+fn shape(state: &DocumentState) -> (&str, Vec<&str>, u64, u64) {
+    let deltas = state.deltas.iter().map(|delta| delta.get()).collect();
+    (state.base.get(), deltas, state.seq.0, state.number)
+}
+
+/// All that the fixture holds, read through the port.
+async fn check_contents(store: &Store) {
+    let session = session_id(1);
+    let rows = store.sessions(SessionQuery::default()).await.unwrap();
+    let heads: Vec<_> = rows.iter().map(|row| (row.id, row.head, row.owner.map(|(by, _)| by))).collect();
+    assert_eq!(heads, [(session_id(2), Seq(2), None), (session, Seq(14), Some(owner()))]);
+    let row = &rows[1];
+    assert_eq!((row.new.request.as_deref(), row.new.title.as_deref()), (Some("r-1"), Some("renamed")));
+    assert_eq!(
+        (row.new.labels["team"].as_str(), row.epoch, row.minted, row.bytes),
+        ("blue", Epoch(1), 12, 0)
+    );
+
+    let conversations = store.conversations(session).await.unwrap();
+    assert_eq!(conversations.iter().map(|one| one.id.0).collect::<Vec<_>>(), [1, 9]);
+    let fork = ViewQuery { session, part: Part::Conversation(ConversationId(9)) };
+    let view = store.view(fork).await.unwrap();
+    assert_eq!(texts(&view.entries), ["hello", "goodbye"]);
+    let everything = store.view(ViewQuery { session, part: Part::Everything }).await.unwrap();
+    assert_eq!((everything.documents.len(), everything.tasks.len(), everything.submissions.len()), (2, 1, 1));
+
+    let tasks = TaskQuery { session, live: false, ids: None, owner: None };
+    assert_eq!(store.tasks(tasks).await.unwrap().len(), 2);
+    let only = SubmissionFilter::Request(ConversationId::ROOT, "s-2".into());
+    assert_eq!(store.submissions(SubmissionQuery { session, only }).await.unwrap()[0].id.0, 8);
+    assert_eq!(store.usage(session).await.unwrap().len(), 1);
+
+    let root = ScopeKey::Conversation(ConversationId::ROOT);
+    let notes = documents(store, root, None).await;
+    assert_eq!(notes.iter().map(shape).collect::<Vec<_>>(), [("2", vec!["[3]", "[4]"], 6, 5)]);
+    let notes = documents(store, root, Some(Seq(4))).await;
+    assert_eq!(notes.iter().map(shape).collect::<Vec<_>>(), [("0", vec!["[1]"], 4, 2)]);
+    let ended = documents(store, ScopeKey::Session, Some(Seq(9))).await;
+    assert_eq!(ended.iter().map(shape).collect::<Vec<_>>(), [("0", vec!["[1]"], 9, 2)]);
+    let latest = documents(store, ScopeKey::Task(TaskId(3)), None).await;
+    assert_eq!(latest.iter().map(shape).collect::<Vec<_>>(), [("8", vec!["[9]"], 13, 2)]);
+    check_changes(store).await;
+}
+
+async fn check_changes(store: &Store) {
+    let query = ChangeQuery { session: session_id(1), epoch: Epoch(1), after: Seq(0), limit: usize::MAX };
+    let Changes { until, commits, before, .. } = store.changes(query).await.unwrap();
+    assert_eq!((until, before.len()), (Seq(14), 0));
+    // Nobody knows any more what the first commit was; the title left no row of its own.
+    let seqs: Vec<_> = commits.iter().map(|change| change.seq.0).collect();
+    assert_eq!(seqs, [2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14]);
+    assert!(commits.iter().all(|change| change.conversations.is_empty()));
+    let documents = commits.iter().flat_map(|change| &change.documents);
+    let numbers: Vec<_> = documents.map(|one| (one.record.id.0, one.number)).collect();
+    let notes = [(5, 1), (5, 2), (5, 3), (5, 4), (5, 5)];
+    let others = [(6, 1), (10, 1), (10, 2), (10, 3), (11, 1), (11, 2)];
+    assert_eq!(numbers, [&notes[..], &others].concat());
+    let retired = commits.iter().flat_map(|change| &change.documents);
+    let retired: Vec<_> = retired.filter(|one| one.revision == Revision::Retired).collect();
+    assert_eq!(retired.iter().map(|one| one.record.id.0).collect::<Vec<_>>(), [6, 10]);
+}
+
+#[test]
+fn a_store_of_schema_1_opens_and_keeps_what_it_held() {
+    let file = file_of_schema_1();
+    block_on(async {
+        check_contents(&file.open().await).await;
+        // And again, as it is now; what comes is told.
+        let store = file.open_as(other()).await;
+        check_contents(&store).await;
+        let claim = Claim { session: session_id(2), owner: other(), now: Timestamp(1), until: Timestamp(2) };
+        let mut scene = Scene::of(&store, store.claim(claim).await.unwrap());
+        let entry = scene.entry("more");
+        scene.commit(vec![entry.clone().into_write()]).await.unwrap();
+        let query = ChangeQuery { session: scene.id(), epoch: Epoch(2), after: Seq(2), limit: 9 };
+        assert_eq!(store.changes(query).await.unwrap().commits[0].entries, [entry]);
+    });
+}
+
+#[test]
+fn a_migration_that_ends_after_any_statement_is_done_again() {
+    for statements in 0.. {
+        let file = file_of_schema_1();
+        let done = migrate_halfway(&Connection::open(file.path()).unwrap(), statements, || {});
+        block_on(async { check_contents(&file.open().await).await });
+        if done < statements {
+            assert!(done > 20, "{done} statements");
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_migration_that_is_killed_is_done_again() {
+    for statements in [1, 9, 14, 20] {
+        let file = file_of_schema_1();
+        let mut child = spawn("migration::child_that_is_killed_while_it_migrates", &file.path(), None);
+        let said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let done = said.filter(|line| line.contains("migrated")).take(statements).count();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(done, statements, "the child goes on until it is killed");
+        block_on(async { check_contents(&file.open().await).await });
+    }
+}
+
+/// The child of the test above. As a test of its own it has nothing to do.
+#[test]
+fn child_that_is_killed_while_it_migrates() {
+    let Some(path) = child_path() else { return };
+    let db = Connection::open(path).unwrap();
+    migrate_halfway(&db, usize::MAX, || println!("migrated a statement"));
+    loop {
+        std::thread::park();
+    }
+}
