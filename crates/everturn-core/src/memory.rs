@@ -137,7 +137,7 @@ impl Storage for Memory {
         let mut session = Session::new(&create);
         session.check_place(&create.first)?;
         tables.check_blobs(&create.first)?;
-        session.commit(&create.first)?;
+        session.commit(&create.first, tables.stats.commits)?;
         tables.count(&create.first);
         let lease = session.lease(create.first.owner, create.until);
         if let Some(request) = create.new.request {
@@ -199,12 +199,12 @@ impl Storage for Memory {
 
     async fn commit(&self, batch: Batch) -> Result<Committed> {
         let mut tables = self.tables();
-        let blobs = tables.check_blobs(&batch);
+        let (blobs, stored) = (tables.check_blobs(&batch), tables.stats.commits);
         let session = tables.session(batch.session)?;
         let committed = session.check_place(&batch)?;
         if committed == Committed::Stored {
             blobs?;
-            session.commit(&batch)?;
+            session.commit(&batch, stored)?;
             tables.count(&batch);
             drop(tables);
             self.ring();
@@ -317,7 +317,7 @@ impl Storage for Memory {
         let asked = |session: &&Session| query.session.is_none_or(|id| id == session.row.id);
         let mut hits: Vec<_> =
             tables.sessions.values().filter(asked).flat_map(|session| session.search(&words)).collect();
-        hits.sort_by_key(|(time, hit)| std::cmp::Reverse((*time, hit.session, hit.entry)));
+        hits.sort_by_key(|(stored, hit)| std::cmp::Reverse((*stored, hit.entry)));
         Ok(hits.into_iter().take(query.limit).map(|(_, hit)| hit).collect())
     }
 

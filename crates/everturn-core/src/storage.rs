@@ -195,7 +195,7 @@ port! {
     /// The blobs that a session refers to.
     async fn blobs(&self, session: SessionId) -> Result<Vec<BlobId>>;
 
-    /// Messages that have all of some words, newest first.
+    /// Messages that have all of some words, newest first: in the order in which they were stored, whatever their session.
     ///
     /// Errors: `Invalid` when no word is given.
     async fn search(&self, query: SearchQuery) -> Result<Vec<Hit>>;

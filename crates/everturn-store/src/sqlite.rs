@@ -1,5 +1,7 @@
 //! One SQLite file of sessions: one thread writes, a few read, one checkpoints.
 
+mod backup;
+mod blobs;
 mod body;
 mod changes;
 mod checkpoint;
@@ -8,16 +10,21 @@ mod connection;
 mod conversations;
 mod documents;
 mod doorbell;
+mod ends;
 mod entries;
 mod fault;
 mod file;
+mod mail;
 mod owner;
 mod queue;
 mod reader;
+mod runnable;
 mod schema;
+mod search;
 mod session;
 mod submissions;
 mod tasks;
+mod upkeep;
 mod usage;
 mod view;
 mod writer;
@@ -33,12 +40,12 @@ use everturn_core::{
     conversation::Conversation,
     entry::EntryRecord,
     error::{Error, Result},
-    id::{ConversationId, Epoch, OwnerId, Seq, SessionId},
+    id::{BlobId, ConversationId, Epoch, OwnerId, Seq, SessionId},
     storage::{
         Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim, Committed, Create, Created,
         DocumentQuery, DocumentState, Due, Durability, EntryQuery, Hit, Lease, Mail, MailFilter, MailRow,
         Posted, Seal, SearchQuery, SessionQuery, SessionRow, Stats, Storage, SubmissionQuery, Swept,
-        TaskQuery, View, ViewQuery,
+        TaskQuery, View, ViewQuery, Write,
     },
     submission::SubmissionRecord,
     task::TaskRecord,
@@ -49,13 +56,14 @@ use futures_channel::oneshot;
 use rusqlite::Connection;
 
 use crate::Options;
-use checkpoint::Checkpointer;
+use checkpoint::{Bell, Checkpointer};
 use connection::Place;
 use doorbell::Doorbell;
 use fault::Outcome;
 use owner::Owners;
 use reader::Readers;
-use writer::{Proof, Ticket, Writer};
+use upkeep::More;
+use writer::{Proof, Ticket, Whose, Writer};
 
 /// An open file. Dropped in the order of its fields: those who read, then the writer, then the checkpointer, then the
 /// lock.
@@ -65,6 +73,8 @@ pub(crate) struct Sqlite {
     writer: Writer,
     _checkpointer: Checkpointer,
     owners: Arc<Owners>,
+    place: Arc<Place>,
+    bell: Bell,
 }
 
 impl Sqlite {
@@ -89,10 +99,11 @@ impl Sqlite {
         schema::bring_up_to_date(&mut connection, place.path())?;
         let checkpointer = Checkpointer::start(&place)?;
         let doorbell = Doorbell::start(doorbell::look(Arc::clone(&place)));
-        let writer = Writer::start(connection, &place, (checkpointer.bell(), doorbell.rope()));
+        let bell = checkpointer.bell();
+        let writer = Writer::start(connection, &place, (bell.clone(), doorbell.rope()));
         let readers = Readers::start(&place);
         owners.sweep();
-        Ok(Self { readers, doorbell, writer, _checkpointer: checkpointer, owners })
+        Ok(Self { readers, doorbell, writer, _checkpointer: checkpointer, owners, place, bell })
     }
 
     async fn read<T: Send + 'static>(
@@ -111,7 +122,7 @@ impl Storage for Sqlite {
         let first = &create.first;
         let ticket = Ticket {
             attempted: format!("create session {}", first.session),
-            session: first.session,
+            whose: Whose::Session(first.session),
             durability: first.durability,
             proof: Some(Proof::of(first)),
         };
@@ -122,7 +133,7 @@ impl Storage for Sqlite {
     async fn claim(&self, claim: Claim) -> Result<Lease> {
         let ticket = Ticket {
             attempted: format!("claim session {}", claim.session),
-            session: claim.session,
+            whose: Whose::Session(claim.session),
             durability: Durability::Durable,
             proof: Some(Proof::owned_by(claim.owner)),
         };
@@ -134,7 +145,7 @@ impl Storage for Sqlite {
         // A renewal that a power cut takes away only shortens the lease.
         let ticket = Ticket {
             attempted: format!("renew the lease of session {}", claim.session),
-            session: claim.session,
+            whose: Whose::Session(claim.session),
             durability: Durability::Relaxed,
             proof: None,
         };
@@ -144,7 +155,7 @@ impl Storage for Sqlite {
     async fn release(&self, session: SessionId, owner: OwnerId, epoch: Epoch) -> Result<()> {
         let ticket = Ticket {
             attempted: format!("release session {session}"),
-            session,
+            whose: Whose::Session(session),
             durability: Durability::Relaxed,
             proof: None,
         };
@@ -155,12 +166,20 @@ impl Storage for Sqlite {
         let Seq(seq) = batch.seq;
         let ticket = Ticket {
             attempted: format!("commit to session {} at seq {seq}", batch.session),
-            session: batch.session,
+            whose: Whose::Session(batch.session),
             durability: batch.durability,
             proof: Some(Proof::of(&batch)),
         };
         let bodies = body::of(&batch)?;
-        self.writer.write(ticket, move |db| commit::commit(db, &batch, &bodies)).await
+        let bell = self.bell.clone();
+        let purges = batch.writes.iter().any(|write| matches!(write, Write::Purge(_)));
+        let work = move |db: &Connection| {
+            if purges {
+                bell.soil();
+            }
+            commit::commit(db, &batch, &bodies)
+        };
+        self.writer.write(ticket, work).await
     }
 
     async fn session(&self, id: SessionId) -> Result<Option<SessionRow>> {
@@ -213,56 +232,86 @@ impl Storage for Sqlite {
         self.doorbell.wait(heard).await
     }
 
-    async fn delete(&self, _: SessionId, _: OwnerId, _: Epoch) -> Result<()> {
-        unimplemented!()
+    async fn delete(&self, session: SessionId, owner: OwnerId, epoch: Epoch) -> Result<()> {
+        self.end(session, owner, epoch).await
     }
 
-    async fn post(&self, _: Mail) -> Result<Posted> {
-        unimplemented!()
+    async fn post(&self, mail: Mail) -> Result<Posted> {
+        let ticket = Ticket {
+            attempted: format!("post {:?} to session {}", mail.key, mail.session),
+            whose: Whose::Session(mail.session),
+            durability: Durability::Durable,
+            proof: None,
+        };
+        self.writer.write(ticket, move |db| mail::post(db, &mail)).await
     }
 
-    async fn mail(&self, _: SessionId, _: MailFilter) -> Result<Vec<MailRow>> {
-        unimplemented!()
+    async fn mail(&self, session: SessionId, only: MailFilter) -> Result<Vec<MailRow>> {
+        self.read("mail", session, move |db, sid| mail::read(db, (session, sid), &only)).await
     }
 
-    async fn runnable(&self, _: Timestamp, _: usize) -> Result<Vec<SessionId>> {
-        unimplemented!()
+    async fn runnable(&self, now: Timestamp, limit: usize) -> Result<Vec<SessionId>> {
+        let owners = Arc::clone(&self.owners);
+        let attempted = "look for sessions to run".to_owned();
+        self.readers.read(attempted, move |db| runnable::read(db, &owners, (now, limit))).await
     }
 
     async fn next_due(&self) -> Result<Due> {
-        unimplemented!()
+        self.readers.read("look for the next due".to_owned(), runnable::next_due).await
     }
 
-    async fn put_chunk(&self, _: Chunk) -> Result<()> {
-        unimplemented!()
+    async fn put_chunk(&self, chunk: Chunk) -> Result<()> {
+        chunk.check()?;
+        let ticket = Ticket {
+            attempted: format!("write chunk {} of upload {}", chunk.number, chunk.upload),
+            whose: Whose::Upload(chunk.upload),
+            durability: Durability::Relaxed,
+            proof: None,
+        };
+        let crc = body::crc(&chunk.bytes);
+        self.writer.write(ticket, move |db| blobs::put(db, &chunk, crc)).await
     }
 
-    async fn seal(&self, _: Seal) -> Result<()> {
-        unimplemented!()
+    async fn seal(&self, seal: Seal) -> Result<()> {
+        let ticket = Ticket {
+            attempted: format!("seal upload {}", seal.upload),
+            whose: Whose::Upload(seal.upload),
+            durability: Durability::Relaxed,
+            proof: None,
+        };
+        if self.writer.write(ticket, move |db| blobs::seal(db, &seal)).await? == More::Yes {
+            // The blob is there. What stays of the upload is removed by the next sweep.
+            let _rest = self.remove_given_up().await;
+        }
+        Ok(())
     }
 
-    async fn blob(&self, _: BlobQuery) -> Result<Option<BlobPart>> {
-        unimplemented!()
+    async fn blob(&self, query: BlobQuery) -> Result<Option<BlobPart>> {
+        self.readers.read(format!("read blob {}", query.blob), move |db| blobs::read(db, &query)).await
     }
 
-    async fn search(&self, _: SearchQuery) -> Result<Vec<Hit>> {
-        unimplemented!()
+    async fn blobs(&self, session: SessionId) -> Result<Vec<BlobId>> {
+        self.read("blobs", session, blobs::used).await
     }
 
-    async fn sweep(&self, _: Timestamp) -> Result<Swept> {
-        unimplemented!()
+    async fn search(&self, query: SearchQuery) -> Result<Vec<Hit>> {
+        self.find(query).await
     }
 
-    async fn backup(&self, _: PathBuf) -> Result<()> {
-        unimplemented!()
+    async fn sweep(&self, before: Timestamp) -> Result<Swept> {
+        self.sweep_now(before).await
+    }
+
+    async fn backup(&self, to: PathBuf) -> Result<()> {
+        self.back_up(to).await
     }
 
     async fn vacuum(&self) -> Result<()> {
-        unimplemented!()
+        self.vacuum_now().await
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
-        unimplemented!()
+        self.check_now().await
     }
 
     async fn owner(&self) -> Option<OwnerId> {

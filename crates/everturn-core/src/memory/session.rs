@@ -30,6 +30,8 @@ pub(super) struct Session {
     pub(super) blobs: HashSet<BlobId>,
     /// Where each epoch began, oldest first.
     pub(super) epochs: Vec<EpochStart>,
+    /// How many commits the store had seen before each of this session's.
+    stored: HashMap<Seq, u64>,
     /// Up to which commit history was trimmed.
     pub(super) floor: Seq,
     pub(super) conversations: BTreeMap<ConversationId, (Seq, Conversation)>,
@@ -76,6 +78,7 @@ impl Session {
             due: Due::None,
             usage: Vec::new(),
             blobs: HashSet::new(),
+            stored: HashMap::new(),
             floor: Seq(0),
             conversations: BTreeMap::new(),
             entries: BTreeMap::new(),
@@ -142,14 +145,15 @@ impl Session {
         Ok(Committed::Stored)
     }
 
-    /// Stores a batch whose place was checked.
-    pub(super) fn commit(&mut self, batch: &Batch) -> Result<()> {
+    /// Stores a batch whose place was checked, in a store that has `stored` commits.
+    pub(super) fn commit(&mut self, batch: &Batch, stored: u64) -> Result<()> {
         let mut taking = Taking::default();
         batch.writes.iter().try_for_each(|write| self.check(write, taking.is_again(write)))?;
         for write in &*batch.writes {
             self.row.bytes += write.weight();
             self.write(batch.seq, write.clone());
         }
+        self.stored.insert(batch.seq, stored);
         self.row.head = batch.seq;
         self.row.used = batch.time;
         self.row.minted = batch.minted;
@@ -276,8 +280,8 @@ impl Session {
         self.mail.iter().map(|(_, row)| row).filter(wanted).cloned().collect()
     }
 
-    /// Entries whose messages have all of the words, and when they were written.
-    pub(super) fn search(&self, words: &[String]) -> Vec<(Timestamp, Hit)> {
+    /// Entries whose messages have all of the words, and when they were stored.
+    pub(super) fn search(&self, words: &[String]) -> Vec<(Option<u64>, Hit)> {
         let hit = |entry: &EntryRecord| {
             let text = entry.text();
             let found: HashSet<String> = terms(&text).collect();
@@ -288,7 +292,10 @@ impl Session {
                 excerpt: excerpt(&text, &words[0]),
             })
         };
-        self.entries.values().filter_map(|entry| hit(entry).map(|hit| (entry.time, hit))).collect()
+        self.entries
+            .values()
+            .filter_map(|entry| hit(entry).map(|hit| (self.stored.get(&entry.seq).copied(), hit)))
+            .collect()
     }
 
     pub(super) fn conversations(&self) -> Vec<Conversation> {

@@ -3,8 +3,8 @@
 ALTER TABLE session ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE session ADD COLUMN floor INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE session ADD COLUMN deleted INTEGER;
-CREATE INDEX session_due ON session (due) WHERE due IS NOT NULL;
-CREATE INDEX session_deleted ON session (sid) WHERE deleted IS NOT NULL;
+CREATE INDEX session_due ON session (due, id) WHERE due IS NOT NULL;
+CREATE INDEX session_deleted ON session (sid) WHERE deleted = 0;
 
 ALTER TABLE conversation ADD COLUMN seq INTEGER NOT NULL DEFAULT 0;
 
@@ -50,6 +50,7 @@ CREATE TABLE blob (
     time   INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX blob_id ON blob (tenant, id) WHERE id IS NOT NULL;
+CREATE INDEX blob_given_up ON blob (bid) WHERE upload IS NULL AND id IS NULL;
 
 CREATE TABLE chunk (
     bid    INTEGER NOT NULL REFERENCES blob,
@@ -66,7 +67,8 @@ CREATE TABLE blob_use (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX blob_use_blob ON blob_use (bid);
 
-CREATE VIRTUAL TABLE search USING fts5 (text, content = '', contentless_delete = 1, tokenize = 'unicode61');
+-- What goes in is made of words by our own rule of what a word is: this tokenizer leaves it as it is.
+CREATE VIRTUAL TABLE search USING fts5 (words, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii');
 CREATE TABLE search_mark (
     only INTEGER PRIMARY KEY CHECK (only = 1),
     rid  INTEGER NOT NULL

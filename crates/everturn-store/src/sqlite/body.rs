@@ -40,9 +40,10 @@ pub(super) fn of(batch: &Batch) -> Result<Bodies> {
             Write::Document(write) => self::write(&write.record, "a document")?,
             Write::Usage(row) => self::write(row, "a row of the ledger")?,
             Write::Title(title) => title.clone(),
-            Write::Labels(_) | Write::Taken(_) | Write::Blob(_) | Write::Purge(_) | Write::Trim(_) => {
-                unimplemented!()
-            }
+            Write::Labels(labels) => self::write(labels, "labels")?,
+            Write::Taken(taken) => self::write(&taken.receipt, "a receipt")?,
+            Write::Purge(record) => record.entry.to_body()?,
+            Write::Blob(_) | Write::Trim(_) => String::new(),
         }))
     };
     let of_writes = batch.writes.iter().map(body).collect::<Result<_>>()?;
@@ -50,8 +51,8 @@ pub(super) fn of(batch: &Batch) -> Result<Bodies> {
 }
 
 /// The checksum that is stored beside a body.
-pub(super) fn crc(body: &str) -> u32 {
-    crc32fast::hash(body.as_bytes())
+pub(super) fn crc(body: impl AsRef<[u8]>) -> u32 {
+    crc32fast::hash(body.as_ref())
 }
 
 /// A record as JSON.

@@ -33,6 +33,8 @@ const KEPT_PAGES: u32 = 4_096;
 pub(super) struct Bell {
     rung: Arc<Queue<()>>,
     swept: Arc<AtomicBool>,
+    /// Whether something lies in the log that was taken away.
+    soiled: Arc<AtomicBool>,
     /// Held while the checkpointer is at work.
     broom: Arc<Mutex<()>>,
 }
@@ -49,6 +51,22 @@ impl Bell {
     /// never gets there; what is left when it has just been through takes the writer a moment.
     pub(super) fn has_swept(&self) -> bool {
         self.swept.swap(false, Ordering::Relaxed)
+    }
+
+    /// Says that the log holds what was taken away, and has to be cut.
+    pub(super) fn soil(&self) {
+        self.soiled.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_soiled(&self) -> bool {
+        self.soiled.load(Ordering::SeqCst)
+    }
+
+    /// Cuts a soiled log. What goes wrong leaves it soiled.
+    pub(super) fn wipe(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let cut = self.cut(connection);
+        self.soiled.store(cut.is_err(), Ordering::SeqCst);
+        cut
     }
 
     /// Copies all of the log and cuts it, when the checkpointer is not at work any more.
@@ -72,6 +90,7 @@ impl Checkpointer {
         let bell = Bell {
             rung: Arc::new(Queue::new()),
             swept: Arc::new(AtomicBool::new(false)),
+            soiled: Arc::new(AtomicBool::new(false)),
             broom: Arc::default(),
         };
         let rung = bell.clone();
@@ -103,18 +122,18 @@ fn run(connection: &Connection, bell: &Bell) {
         }
         bell.swept.store(true, Ordering::Relaxed);
     }
-    rest(connection);
+    rest(connection, bell.is_soiled());
 }
 
 /// Leaves a log behind that the next to open the store need not read: all of it copied, and started over.
 ///
 /// Another process that is reading keeps the log as it is, and closes it in its turn.
-fn rest(connection: &Connection) {
+fn rest(connection: &Connection, is_soiled: bool) {
     let rest = || {
         connection.busy_timeout(Duration::ZERO)?;
         let grown = connection.wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::PASSIVE)?.0;
         let mode = match u32::try_from(grown) {
-            Ok(pages) if pages > KEPT_PAGES => CheckpointMode::TRUNCATE,
+            Ok(pages) if is_soiled || pages > KEPT_PAGES => CheckpointMode::TRUNCATE,
             _ => CheckpointMode::RESTART,
         };
         connection.wal_checkpoint_v2(Some(MAIN_DB), mode)?;

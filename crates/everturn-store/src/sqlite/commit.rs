@@ -8,10 +8,11 @@ use everturn_core::{
 use rusqlite::{Connection, params};
 
 use super::{
+    blobs,
     body::{Bodies, Body},
-    conversations, documents, entries,
+    conversations, documents, ends, entries,
     fault::Outcome,
-    session, submissions, tasks, usage,
+    mail, session, submissions, tasks, usage,
 };
 
 const ADVANCE: &str = "UPDATE session SET head = ?1, used = ?2, minted = ?3, due = ?4, bytes = bytes + ?8
@@ -69,9 +70,11 @@ fn store(db: &Connection, target: Target<'_>, write: &Write, body: &Body) -> Out
         Write::Document(write) => documents::revise(db, target, write, body),
         Write::Usage(_) => usage::add(db, target, body),
         Write::Title(title) => session::set_title(db, target, title),
-        Write::Labels(_) | Write::Taken(_) | Write::Blob(_) | Write::Purge(_) | Write::Trim(_) => {
-            unimplemented!()
-        }
+        Write::Labels(_) => session::set_labels(db, target, body),
+        Write::Taken(taken) => mail::take(db, target, taken, body),
+        Write::Blob(blob) => blobs::refer(db, target, *blob),
+        Write::Purge(entry) => ends::purge(db, target, entry, body),
+        Write::Trim(below) => ends::trim(db, target, *below),
     }
 }
 

@@ -9,7 +9,10 @@ use std::{
 use everturn_core::error::{Error, Result};
 use rusqlite::{Connection, FileControl, OpenFlags, config::DbConfig};
 
-use super::{fault::Fault, schema::PAGE_SIZE};
+use super::{
+    fault::{Fault, Outcome},
+    schema::PAGE_SIZE,
+};
 use crate::Options;
 
 /// Where the file is, and how connections to it behave.
@@ -46,6 +49,7 @@ impl Place {
             keep_wal(&connection)?;
             // When a commit has split a page, SQLite looks through the whole cache at its end.
             connection.pragma_update(None, "cache_size", "-4000")?;
+            set_secure_delete(&connection, "FAST")?;
             if let Some(pages) = self.pages_max {
                 connection.pragma_update(None, "max_page_count", pages)?;
             }
@@ -73,6 +77,11 @@ impl Place {
         self.open(OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(|fault| self.explain(fault))
     }
 
+    /// Has a connection wait for others' locks as long as the store's patience lasts.
+    pub(super) fn be_patient(&self, connection: &mut Connection) -> rusqlite::Result<()> {
+        connection.busy_handler(Some(patience(self.patience, self.seed)))
+    }
+
     fn explain(&self, fault: Fault) -> Error {
         fault.into_error(format_args!("open store {}", self.path.display()))
     }
@@ -80,7 +89,7 @@ impl Place {
     fn open(&self, mode: OpenFlags) -> Result<Connection, Fault> {
         let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
         let mut connection = Connection::open_with_flags(&self.path, flags)?;
-        connection.busy_handler(Some(patience(self.patience, self.seed)))?;
+        self.be_patient(&mut connection)?;
         connection.set_prepared_statement_cache_capacity(96);
         // A plan holds for all values: else SQLite prepares a statement again whenever a bound value changes that it
         // held against a partial index. Each query names its index.
@@ -102,6 +111,21 @@ impl Place {
         connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
         Ok(connection)
     }
+}
+
+/// Does work after which what it deleted cannot be read from the file.
+///
+/// Other deletions are overwritten where that takes no write more ("FAST"). Overwriting the pages that each superseded
+/// revision frees, too, wrote up to a seventh more.
+pub(super) fn overwriting<T>(db: &Connection, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    set_secure_delete(db, "ON")?;
+    let done = work();
+    set_secure_delete(db, "FAST")?;
+    done
+}
+
+fn set_secure_delete(db: &Connection, value: &str) -> rusqlite::Result<()> {
+    db.pragma_update_and_check(None, "secure_delete", value, |_| Ok(()))
 }
 
 /// Keeps the log's file when the last connection closes: overwriting it is cheaper than growing a new one.

@@ -57,6 +57,14 @@ impl Owners {
         remove_if_dead(&self.directory.join(owner.to_string()))
     }
 
+    /// Another owner whose process lives, if there is one.
+    pub(super) fn other(&self) -> Option<OwnerId> {
+        let files = fs::read_dir(&self.directory).ok()?.flatten();
+        let mut others =
+            files.filter_map(|file| owner_of(&file.file_name())).filter(|owner| *owner != self.own);
+        others.find(|owner| !self.is_dead(*owner))
+    }
+
     /// Where a file of ours may be prepared before it gets its own name.
     pub(super) fn scratch(&self) -> PathBuf {
         self.mine.with_extension("new")

@@ -88,7 +88,7 @@ fn write_empty(scratch: &Path, path: &Path) -> Result<()> {
     file.sync_all().map_err(|fault| refuse(path, fault))
 }
 
-fn sync_directory(path: &Path) -> io::Result<()> {
+pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| *parent != Path::new(""));
     fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }

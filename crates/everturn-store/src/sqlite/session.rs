@@ -9,8 +9,9 @@ use everturn_core::{
 use rusqlite::{Connection, OptionalExtension, Row, params, types::Type};
 
 use super::{
-    body::{self, Bodies},
+    body::{self, Bodies, Body},
     commit::{self, Target},
+    ends,
     fault::Outcome,
     owner::Owners,
     writer::Proof,
@@ -141,27 +142,10 @@ fn forget_tombstone(db: &Connection, id: SessionId, epoch: Epoch) -> Outcome<()>
     let values = params![id.to_string(), epoch.0];
     let found: Option<i64> = db.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
     let Some(sid) = found else { return Ok(()) };
-    db.prepare_cached("DELETE FROM revision WHERE did IN (SELECT did FROM document WHERE sid = ?1)")?
-        .execute([sid])?;
-    for table in OWNED {
-        db.prepare_cached(&format!("DELETE FROM {table} WHERE sid = ?1"))?.execute([sid])?;
-    }
+    ends::remove_all(db, sid)?;
+    db.prepare_cached("DELETE FROM session WHERE sid = ?1")?.execute([sid])?;
     Ok(())
 }
-
-/// The tables whose rows belong to a session by its key, its own row last. Revisions belong to it by their documents.
-const OWNED: [&str; 10] = [
-    "blob_use",
-    "mail",
-    "usage",
-    "document",
-    "submission",
-    "task",
-    "entry",
-    "conversation",
-    "epoch",
-    "session",
-];
 
 fn created_by(db: &Connection, request: Option<&str>) -> Outcome<Option<SessionId>> {
     let Some(request) = request else { return Ok(None) };
@@ -297,7 +281,7 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
 }
 
 /// An owner and the end of its lease, from two columns.
-fn owner(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<(OwnerId, Timestamp)>> {
+pub(super) fn owner(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<(OwnerId, Timestamp)>> {
     let (owner, until): (Option<String>, Option<i64>) = (row.get(column)?, row.get(column + 1)?);
     let Some((owner, until)) = owner.zip(until) else {
         return Ok(None);
@@ -306,13 +290,19 @@ fn owner(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<(OwnerId, Time
     Ok(Some((owner, Timestamp(until))))
 }
 
-fn id_at(row: &Row<'_>, column: usize) -> rusqlite::Result<SessionId> {
+pub(super) fn id_at(row: &Row<'_>, column: usize) -> rusqlite::Result<SessionId> {
     let id: String = row.get(column)?;
     id.parse().map_err(|fault| unreadable(column, fault))
 }
 
 fn unreadable(column: usize, fault: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(fault))
+}
+
+pub(super) fn set_labels(db: &Connection, target: Target<'_>, labels: &Body) -> Outcome<()> {
+    let sql = "UPDATE session SET labels = ?1 WHERE sid = ?2";
+    db.prepare_cached(sql)?.execute(params![labels.text, target.sid])?;
+    Ok(())
 }
 
 pub(super) fn set_title(db: &Connection, target: Target<'_>, title: &str) -> Outcome<()> {

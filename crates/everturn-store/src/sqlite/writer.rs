@@ -14,7 +14,7 @@ use std::{
 
 use everturn_core::{
     error::{Error, Result},
-    id::{Epoch, OwnerId, Seq, SessionId},
+    id::{Epoch, OwnerId, Seq, SessionId, UploadId},
     storage::{Batch, Committed, Created, Durability, Lease, Stats},
 };
 use futures_channel::oneshot;
@@ -36,12 +36,23 @@ const GROUP_MAX: usize = 512;
 pub(super) struct Ticket {
     /// What is attempted, as errors lead in with it.
     pub(super) attempted: String,
-    /// The session. A group takes one request of each, so that a session's requests keep their order.
-    pub(super) session: SessionId,
+    /// Whose it is. A group takes one request of each, so that their requests keep their order.
+    pub(super) whose: Whose,
     /// What it must survive when it returns.
     pub(super) durability: Durability,
     /// By what it is known to be stored, when the answer to COMMIT was lost; none when repeating it does no harm.
     pub(super) proof: Option<Proof>,
+}
+
+/// Whose request it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Whose {
+    Session(SessionId),
+    Upload(UploadId),
+    /// The store's keeper's.
+    Keeper,
+    /// The store's keeper's too, and outside of any transaction.
+    Alone,
 }
 
 /// What a session's row says once a request is stored.
@@ -147,12 +158,15 @@ impl Drop for Writer {
     }
 }
 
-/// Takes the first request of every session, what must be durable first.
+/// Takes the first request of everyone, what must be durable first. What is done alone is taken when its turn comes.
 fn next_group(waiting: &mut VecDeque<Request>) -> Vec<Request> {
-    let mut sessions = HashSet::new();
+    if let Some(alone) = waiting.pop_front_if(|first| first.ticket.whose == Whose::Alone) {
+        return vec![alone];
+    }
+    let mut taken = HashSet::from([Whose::Alone]);
     let (mut group, mut rest) = (Vec::new(), VecDeque::new());
     for request in waiting.drain(..) {
-        if group.len() < GROUP_MAX && sessions.insert(request.ticket.session) {
+        if group.len() < GROUP_MAX && taken.insert(request.ticket.whose) {
             group.push(request);
         } else {
             rest.push_back(request);

@@ -2,16 +2,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod blobs;
 mod crash;
 mod damage;
 mod deleted;
+mod ends;
 mod files;
 mod format;
 mod group;
 mod migration;
 mod opening;
 mod reference;
+mod search;
 mod sharing;
 mod size;
 mod suite;
 mod trouble;
+mod upkeep;

@@ -1,8 +1,11 @@
 //! What the writer's thread holds: its connection, and how a group becomes a transaction.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
 };
 
 use everturn_core::{
@@ -11,7 +14,7 @@ use everturn_core::{
 };
 use rusqlite::Connection;
 
-use super::{Counts, Request};
+use super::{Counts, Request, Whose};
 use crate::sqlite::{
     checkpoint::{Bell, CAP_PAGES, GROWN_PAGES, checkpoint},
     connection::Place,
@@ -71,7 +74,11 @@ impl Line {
 
     /// Stores a group and answers it.
     pub(super) fn commit(&mut self, mut group: Vec<Request>) {
-        match self.store(&mut group) {
+        let stored = match &mut group[..] {
+            [request] if request.ticket.whose == Whose::Alone => self.do_alone(request),
+            group => self.store(group),
+        };
+        match stored {
             Ok(()) => group.into_iter().for_each(|request| request.reply(None)),
             Err(Stop::Unbegun(error)) => group.into_iter().for_each(|request| request.reply(Some(&error))),
             Err(Stop::Refused(error)) if group.len() == 1 => {
@@ -82,6 +89,21 @@ impl Line {
             Err(Stop::Uncertain(fault)) => self.look_up(group, fault),
         }
         self.wal.after_commit(self.connection.as_ref());
+    }
+
+    /// Does what SQLite does not do inside of a transaction.
+    fn do_alone(&mut self, request: &mut Request) -> Result<(), Stop> {
+        self.check_place().map_err(Stop::Unbegun)?;
+        self.reopen().map_err(Stop::Unbegun)?;
+        self.set_durability(Durability::Durable).map_err(unbegun)?;
+        let connection = self.connection.as_ref().expect("it was just reopened");
+        if let Err(fault) = request.job.run(connection) {
+            if fault.is_of_the_machine() || !connection.is_autocommit() {
+                self.connection = None;
+            }
+            request.failure = Some(fault.into_error(&request.ticket.attempted));
+        }
+        Ok(())
     }
 
     fn store(&mut self, group: &mut [Request]) -> Result<(), Stop> {
@@ -104,7 +126,22 @@ impl Line {
         let commits = group.iter().filter(|request| request.failure.is_none() && request.job.is_commit());
         let commits = commits.count() as u64;
         self.counts.add(commits, wrote && self.durability == Durability::Durable);
+        self.wipe_log();
         Ok(())
+    }
+
+    /// Cuts a log in which something lies that was taken away. While a reader needs the log, that waits for the next
+    /// commit, or for the end.
+    fn wipe_log(&mut self) {
+        let Some(connection) = self.connection.as_mut().filter(|_| self.wal.bell.is_soiled()) else {
+            return;
+        };
+        if connection.busy_timeout(Duration::ZERO).is_ok() {
+            let _later = self.wal.bell.wipe(connection);
+        }
+        if self.place.be_patient(connection).is_err() {
+            self.connection = None;
+        }
     }
 
     /// A file whose name was taken away is gone when we close it, and so would be what is committed to it now.
@@ -180,10 +217,11 @@ impl Line {
     fn settle(&self, request: &Request, cause: &Error) -> Result<()> {
         let connection = self.connection.as_ref().expect("the log was cut with it");
         let attempted = &request.ticket.attempted;
-        let is_stored = match &request.ticket.proof {
-            Some(proof) => session::holds(connection, request.ticket.session, proof)
-                .map_err(|fault| fault.into_error(attempted))?,
-            None => false,
+        let is_stored = match (request.ticket.whose, &request.ticket.proof) {
+            (Whose::Session(session), Some(proof)) => {
+                session::holds(connection, session, proof).map_err(|fault| fault.into_error(attempted))?
+            }
+            _ => false,
         };
         if is_stored {
             self.counts.add(u64::from(request.job.is_commit()), true);

@@ -1,0 +1,77 @@
+//! Which sessions want to run, and when the next one does.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use everturn_core::{
+    clock::Timestamp,
+    id::{OwnerId, SessionId},
+    storage::Due,
+};
+use rusqlite::{Connection, OptionalExtension, Params};
+
+use super::{fault::Outcome, owner::Owners, session};
+
+/// Sessions that nobody owns and that are due or have mail, those due longest first. Mail is due at once.
+pub(super) fn read(
+    db: &Connection,
+    owners: &Owners,
+    (now, limit): (Timestamp, usize),
+) -> Outcome<Vec<SessionId>> {
+    let mut free = Free { owners, now, dead: HashMap::new() };
+    let with_mail = "SELECT 0, id, owner, until FROM session WHERE deleted IS NULL
+        AND sid IN (SELECT sid FROM mail INDEXED BY mail_waiting WHERE taken IS NULL)";
+    let mailed: BTreeSet<_> = free.find(db, with_mail, ([], usize::MAX))?.into_values().collect();
+    let due = "SELECT due, id, owner, until FROM session INDEXED BY session_due
+        WHERE due IS NOT NULL AND due <= ?1 AND deleted IS NULL ORDER BY due, id";
+    let mut found = free.find(db, due, ([now.0.max(0)], limit))?;
+    found.retain(|_, id| !mailed.contains(id));
+    found.extend(mailed.into_iter().map(|id| ((0, id), id)));
+    Ok(found.into_values().take(limit).collect())
+}
+
+/// Tells sessions that nobody owns.
+struct Free<'a> {
+    owners: &'a Owners,
+    now: Timestamp,
+    /// Whom the locks were asked about: many sessions have few owners.
+    dead: HashMap<OwnerId, bool>,
+}
+
+impl Free<'_> {
+    /// The first of those that a query finds and that nobody owns, by due and id.
+    fn find(
+        &mut self,
+        db: &Connection,
+        sql: &str,
+        (values, limit): (impl Params, usize),
+    ) -> Outcome<BTreeMap<(i64, SessionId), SessionId>> {
+        let mut find = db.prepare_cached(sql)?;
+        let mut rows = find.query(values)?;
+        let mut found = BTreeMap::new();
+        while found.len() < limit
+            && let Some(row) = rows.next()?
+        {
+            let id = session::id_at(row, 1)?;
+            if !self.is_owned(session::owner(row, 2)?) {
+                found.insert((row.get(0)?, id), id);
+            }
+        }
+        Ok(found)
+    }
+
+    fn is_owned(&mut self, owner: Option<(OwnerId, Timestamp)>) -> bool {
+        let Some((by, until)) = owner else { return false };
+        until > self.now && !*self.dead.entry(by).or_insert_with(|| self.owners.is_dead(by))
+    }
+}
+
+/// The soonest due of all sessions.
+pub(super) fn next_due(db: &Connection) -> Outcome<Due> {
+    let sql = "SELECT due FROM session INDEXED BY session_due WHERE due IS NOT NULL ORDER BY due LIMIT 1";
+    let due: Option<i64> = db.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+    Ok(match due {
+        None => Due::None,
+        Some(0) => Due::Now,
+        Some(at) => Due::At(Timestamp(at)),
+    })
+}
