@@ -237,8 +237,8 @@ impl Log {
 
     /// Up to which commit all is told; none where that is the head.
     fn until(&self) -> Option<Seq> {
-        let last = self.commits.last_key_value().map(|(seq, _)| *seq);
-        last.filter(|_| self.is_cut)
+        let last = self.commits.last_key_value().map_or(self.after, |(seq, _)| *seq);
+        self.is_cut.then_some(last)
     }
 
     /// What documents were at the reader's place, for those whose first revision up to `until` is a delta.

@@ -4,7 +4,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -63,6 +63,19 @@ struct Kept {
     /// A store that is opened again has a new bell, so there is one before all of them.
     rung: AtomicU64,
     bell: Event,
+    /// How many calls are with the store that is open; told when one ends.
+    calls: AtomicUsize,
+    ended: Event,
+}
+
+/// A call that is with the store.
+struct Call<'a>(&'a Kept);
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.0.calls.fetch_sub(1, Ordering::SeqCst);
+        self.0.ended.notify(usize::MAX);
+    }
 }
 
 struct Opened {
@@ -75,7 +88,15 @@ struct Opened {
 impl Kept {
     async fn new(file: Temporary, reopen: Reopen) -> Self {
         let opened = Opened { store: Some(file.open().await), counted: Stats::default() };
-        Self { opened: Mutex::new(opened), reopen, file, rung: AtomicU64::new(0), bell: Event::new() }
+        Self {
+            opened: Mutex::new(opened),
+            reopen,
+            file,
+            rung: AtomicU64::new(0),
+            bell: Event::new(),
+            calls: AtomicUsize::new(0),
+            ended: Event::new(),
+        }
     }
 
     fn opened(&self) -> MutexGuard<'_, Opened> {
@@ -86,16 +107,27 @@ impl Kept {
     async fn reopen<T>(&self, done: T) -> T {
         if self.reopen == Reopen::AfterEveryCommit {
             let stats = self.inner().stats().await.expect("a store counts");
-            {
-                let mut opened = self.opened();
-                opened.counted = sum(opened.counted, stats);
-                opened.store = None;
-            }
-            let store = self.file.open().await;
-            self.opened().store = Some(store);
+            self.quiet().await;
+            let mut opened = self.opened();
+            opened.counted = sum(opened.counted, stats);
+            opened.store = None;
+            // Without a wait: nobody may ask in between.
+            opened.store = Some(everturn_testkit::block_on(self.file.open()));
+            drop(opened);
             self.ring();
         }
         done
+    }
+
+    /// Waits until no call is with the store: each holds it open.
+    async fn quiet(&self) {
+        loop {
+            let ended = self.ended.listen();
+            if self.calls.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            ended.await;
+        }
     }
 
     fn ring(&self) {
@@ -118,7 +150,10 @@ impl Layer for Kept {
     }
 
     async fn around<T: Send>(&self, operation: &'static str, call: impl Future<Output = T> + Send) -> T {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        let with_store = Call(self);
         let done = call.await;
+        drop(with_store);
         if ["claim", "delete", "post", "release"].contains(&operation) {
             self.ring();
         }

@@ -5,6 +5,7 @@ use std::{env, path::PathBuf, process::ExitCode};
 
 use everturn::{
     World,
+    storage::Layered,
     store::{self, Options, Store},
 };
 use everturn_testkit::watched::{Moment, Watched};
@@ -34,12 +35,12 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     };
     let url = format!("sqlite:{}", directory.join("store.db").display());
     let store = store::open(&url, Options::new(World::system().owner())).await?;
-    let store = Store::new(Watched::new(store, move |moment, number| {
+    let store = Store::new(Layered(Watched::new(store, move |moment, number| {
         if at == Some((moment, number)) {
             kill_process(getpid(), Signal::KILL).expect("a process may kill itself");
         }
         Box::pin(async {})
-    }));
+    })));
     let outcome = scenario::live(store, &directory.join("effects")).await?;
     println!("{}", serde_json::to_string(&outcome)?);
     Ok(())

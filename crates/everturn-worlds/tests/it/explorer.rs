@@ -6,7 +6,7 @@ use std::path::Path;
 use everturn::{
     CancelToken,
     kernel::Memory,
-    storage::{SessionQuery, Store},
+    storage::{Layered, SessionQuery, Store},
 };
 use everturn_testkit::watched::{Moment, Watched};
 use everturn_worlds::scenario::{Outcome, live};
@@ -31,7 +31,7 @@ fn life(memory: &Store, effects: &Path, stop: Option<Stop>) -> Option<Outcome> {
             Box::pin(async {})
         }
     };
-    let store = Store::new(Watched::new(memory.clone(), tell));
+    let store = Store::new(Layered(Watched::new(memory.clone(), tell)));
     runtime.block_on(async {
         give_up_leases(memory).await;
         tokio::select! {
