@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args as Group, Parser, Subcommand};
-use everturn::{id::SessionId, model::ModelRef};
+use everturn::{
+    id::{EntryId, SessionId},
+    model::ModelRef,
+};
 
 /// A durable agent: kill it anywhere, open its session by its id, and it goes on.
 #[derive(Parser)]
@@ -65,14 +68,86 @@ pub(crate) enum Command {
         /// How many at most.
         #[arg(long, default_value_t = 20, value_name = "N")]
         limit: usize,
+        /// Only sessions with this label; may be given several times.
+        #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+        labels: Vec<(String, String)>,
         /// Print JSON lines.
         #[arg(long)]
         json: bool,
     },
+    /// Find messages that have all of some words, newest first.
+    Search {
+        /// The words.
+        #[arg(required = true)]
+        words: Vec<String>,
+        /// Only in this session.
+        #[arg(long, value_name = "ID")]
+        session: Option<SessionId>,
+        /// How many at most.
+        #[arg(long, default_value_t = 20, value_name = "N")]
+        limit: usize,
+        /// Print JSON lines.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Give a session a title, or labels that replace those it has.
+    Label {
+        /// The session.
+        id: SessionId,
+        /// What lists show.
+        #[arg(long)]
+        title: Option<String>,
+        /// A label; none at all takes the labels away, unless a title is given.
+        #[arg(value_name = "NAME=VALUE", value_parser = label)]
+        labels: Vec<(String, String)>,
+    },
+    /// Write a session to a file, from which `restore` brings it back.
+    Archive {
+        /// The session.
+        id: SessionId,
+        /// The file; it must not exist.
+        file: PathBuf,
+        /// Delete the session when the file is written.
+        #[arg(long)]
+        delete: bool,
+    },
+    /// Bring a session back from the file that `archive` wrote.
+    Restore {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Delete a session for good.
+    Delete {
+        /// The session.
+        id: SessionId,
+        /// It cannot be undone: say so.
+        #[arg(long, required = true)]
+        yes: bool,
+    },
+    /// Take an entry's contents away for good: a secret that leaked. Its place and its hash stay.
+    Purge {
+        /// The session.
+        id: SessionId,
+        /// The entry, as `everturn show --ids` names it.
+        entry: EntryId,
+        /// It cannot be undone: say so.
+        #[arg(long, required = true)]
+        yes: bool,
+    },
+    /// Copy the whole store to a new file, while others go on.
+    Backup {
+        /// The file; it must not exist.
+        file: PathBuf,
+    },
+    /// Remove what nobody needs, and give freed room back to the disk.
+    Vacuum,
     /// Print a session's transcript.
     Show {
         /// The session.
         id: SessionId,
+        /// Name each entry's id in front of it.
+        #[arg(long)]
+        ids: bool,
     },
     /// Let a session go on where it was cut off.
     Resume {
@@ -111,5 +186,13 @@ impl Which {
     /// Whether a new session is meant.
     pub(crate) fn is_new(&self) -> bool {
         self.session.is_none() && !self.r#continue
+    }
+}
+
+/// A label as it is written: NAME=VALUE.
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
+        _ => Err("a label is written NAME=VALUE".into()),
     }
 }

@@ -1,12 +1,19 @@
 //! The commands, one file each.
 
+mod archive;
 mod chat;
 mod demo;
 mod doctor;
+mod end;
+mod label;
 mod resume;
 mod run;
+mod search;
 mod sessions;
 mod show;
+mod upkeep;
+
+use everturn::storage::SearchQuery;
 
 use crate::{
     args::{Args, Command, Which},
@@ -19,8 +26,19 @@ pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
     match command.unwrap_or_else(|| Command::Chat(Which::default())) {
         Command::Chat(which) => chat::run(&place, &which).await,
         Command::Run { prompt, json, which } => run::run(&place, &which, prompt, json).await,
-        Command::Sessions { limit, json } => sessions::run(&place, limit, json).await,
-        Command::Show { id } => show::run(&place, id).await,
+        Command::Sessions { limit, labels, json } => sessions::run(&place, limit, labels, json).await,
+        Command::Search { words, session, limit, json } => {
+            let query = SearchQuery { words: words.join(" "), session, limit };
+            search::run(&place, query, json).await
+        }
+        Command::Label { id, title, labels } => label::run(&place, id, title, labels).await,
+        Command::Archive { id, file, delete } => archive::write(&place, id, &file, delete).await,
+        Command::Restore { file } => archive::restore(&place, &file).await,
+        Command::Delete { id, yes: _ } => end::delete(&place, id).await,
+        Command::Purge { id, entry, yes: _ } => end::purge(&place, id, entry).await,
+        Command::Backup { file } => upkeep::backup(&place, file).await,
+        Command::Vacuum => upkeep::vacuum(&place).await,
+        Command::Show { id, ids } => show::run(&place, id, ids).await,
         Command::Resume { id, json } => resume::run(&place, id, json).await,
         Command::Doctor { verify } => doctor::run(&place, verify).await,
         Command::Demo { child: None } => demo::run().await,

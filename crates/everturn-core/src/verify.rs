@@ -55,6 +55,8 @@ impl fmt::Display for Finding {
 pub struct Stored {
     /// The session's row.
     pub row: SessionRow,
+    /// Up to which commit history was trimmed: work that ended until then may be gone.
+    pub floor: Seq,
     /// All conversations.
     pub conversations: Vec<Conversation>,
     /// All entries of all conversations.
@@ -72,6 +74,7 @@ impl Stored {
     pub fn new(row: SessionRow) -> Self {
         Self {
             row,
+            floor: Seq(0),
             conversations: Vec::new(),
             entries: Vec::new(),
             tasks: Vec::new(),
@@ -101,15 +104,24 @@ struct Index<'a> {
     conversations: BTreeMap<ConversationId, &'a Conversation>,
     entries: BTreeMap<EntryId, &'a EntryRecord>,
     tasks: BTreeMap<TaskId, &'a TaskRecord>,
+    /// The greatest id that is known to be older than what trimming left: a task up to it may be gone.
+    trimmed: u64,
 }
 
 impl<'a> Index<'a> {
     fn new(stored: &'a Stored) -> Self {
+        let trimmed = stored.entries.iter().filter(|entry| entry.seq <= stored.floor);
         Self {
             conversations: stored.conversations.iter().map(|one| (one.id, one)).collect(),
             entries: stored.entries.iter().map(|one| (one.id, one)).collect(),
             tasks: stored.tasks.iter().map(|one| (one.id, one)).collect(),
+            trimmed: trimmed.map(|entry| entry.id.0).max().unwrap_or(0),
         }
+    }
+
+    /// Whether a task is there, or was trimmed.
+    fn knows(&self, task: TaskId) -> bool {
+        self.tasks.contains_key(&task) || task.0 <= self.trimmed
     }
 }
 
@@ -150,7 +162,7 @@ impl Check<'_> {
         }
         for conversation in &self.stored.conversations {
             let record = format!("conversation {}", conversation.id);
-            if let Some(owner) = conversation.owner.filter(|owner| !self.index.tasks.contains_key(owner)) {
+            if let Some(owner) = conversation.owner.filter(|owner| !self.index.knows(*owner)) {
                 self.find(&record, format!("its owner, task {owner}, is not there"));
             }
             let Some(parent) = conversation.parent else { continue };
@@ -180,7 +192,7 @@ impl Check<'_> {
             {
                 self.find(&record, format!("its commit, {}, is before that of entry {id}, {seq}", entry.seq));
             }
-            if let Some(task) = entry.task.filter(|task| !self.index.tasks.contains_key(task)) {
+            if let Some(task) = entry.task.filter(|task| !self.index.knows(*task)) {
                 self.find(&record, format!("task {task}, which wrote it, is not there"));
             }
             self.targets(entry, &record);
@@ -229,7 +241,9 @@ impl Check<'_> {
                 self.find(&record, format!("its conversation, {}, is not there", task.conversation));
             }
             match task.owner.map(|owner| (owner, self.index.tasks.get(&owner).map(|owner| owner.is_live()))) {
-                Some((owner, None)) => self.find(&record, format!("its owner, task {owner}, is not there")),
+                Some((owner, None)) if !self.index.knows(owner) => {
+                    self.find(&record, format!("its owner, task {owner}, is not there"));
+                }
                 Some((owner, Some(false))) if task.is_live() => {
                     self.find(&record, format!("it is live, and its owner, task {owner}, has ended"));
                 }
@@ -249,6 +263,7 @@ impl Check<'_> {
             let Some(place) = place else { continue };
             let turn = self.index.tasks.get(&place.turn).map(|turn| turn.is_live());
             match turn {
+                None if self.index.knows(place.turn) => {}
                 None => self.find(&record, format!("its turn, task {}, is not there", place.turn)),
                 Some(is_live) if is_live != submission.is_live() => {
                     self.find(
@@ -272,7 +287,7 @@ impl Check<'_> {
             if !seen.insert((row.turn, row.step, row.attempt)) {
                 self.find(&record, "the request is there twice");
             }
-            if !self.index.tasks.contains_key(&row.turn) {
+            if !self.index.knows(row.turn) {
                 self.find(&record, "the turn is not there");
             }
         }

@@ -187,6 +187,11 @@ impl Harness {
         SessionReader::open(self.0.opener.store.clone(), id).await
     }
 
+    /// What its sessions are opened by: the kernel below, for what is no agent's business.
+    pub fn opener(&self) -> &Opener {
+        &self.0.opener
+    }
+
     /// Reads everything that a session has stored again, and proves that it agrees with itself, the account of each
     /// turn with the ledger included. Gives all that is wrong; changes nothing.
     ///

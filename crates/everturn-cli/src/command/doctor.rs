@@ -15,6 +15,11 @@ pub(crate) async fn run(place: &Place, verify: bool) -> Result<Exit, Failure> {
     let host = Host::open(place, Missing::Refuse).await?;
     let mut screen = Screen::new();
     let (mut sessions, mut findings) = (0_u64, 0_u64);
+    if verify {
+        let wrong = host.harness.opener().store.check().await?;
+        wrong.iter().for_each(|finding| screen.text(&finding.to_string()));
+        findings += wrong.len() as u64;
+    }
     let mut query = SessionQuery { limit: PAGE, ..SessionQuery::default() };
     loop {
         let page = host.next_page(&mut query).await?;

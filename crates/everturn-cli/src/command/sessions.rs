@@ -11,10 +11,17 @@ use crate::{
     screen::{Screen, moment},
 };
 
-pub(crate) async fn run(place: &Place, limit: usize, json: bool) -> Result<Exit, Failure> {
+pub(crate) async fn run(
+    place: &Place,
+    limit: usize,
+    labels: Vec<(String, String)>,
+    json: bool,
+) -> Result<Exit, Failure> {
     let host = Host::open(place, Missing::Refuse).await?;
     let mut screen = Screen::new();
-    let (mut left, mut query) = (limit, SessionQuery::default());
+    let is_filtered = !labels.is_empty();
+    let labels = labels.into_iter().collect();
+    let (mut left, mut query) = (limit, SessionQuery { labels, ..SessionQuery::default() });
     while left > 0 {
         query.limit = left.min(PAGE);
         let page = host.next_page(&mut query).await?;
@@ -32,7 +39,8 @@ pub(crate) async fn run(place: &Place, limit: usize, json: bool) -> Result<Exit,
     }
     screen.delivered().map_err(|fault| Failure::output(&fault))?;
     if query.after.is_none() && !json {
-        eprintln!("everturn: the store has no sessions yet");
+        let found = if is_filtered { "no session has these labels" } else { "the store has no sessions yet" };
+        eprintln!("everturn: {found}");
     }
     Ok(Exit::Answered)
 }

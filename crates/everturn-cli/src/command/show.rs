@@ -17,7 +17,7 @@ use crate::{
 /// How many entries are read at a time.
 const PAGE: usize = 200;
 
-pub(crate) async fn run(place: &Place, id: SessionId) -> Result<Exit, Failure> {
+pub(crate) async fn run(place: &Place, id: SessionId, ids: bool) -> Result<Exit, Failure> {
     let host = Host::open(place, Missing::Refuse).await?;
     let reader = host.harness.reader(id).await?;
     let mut screen = Screen::new();
@@ -35,7 +35,12 @@ pub(crate) async fn run(place: &Place, id: SessionId) -> Result<Exit, Failure> {
         let page = reader.entries_after(&lineage, after, PAGE).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.id);
-        page.iter().for_each(|entry| show(entry, &mut screen));
+        for entry in &page {
+            if ids {
+                screen.note(&format!("entry {}", entry.id));
+            }
+            show(entry, &mut screen);
+        }
     }
     if reader.is_working().await? {
         screen.note(&format!("a turn was cut off or runs elsewhere; `everturn resume {id}` goes on"));

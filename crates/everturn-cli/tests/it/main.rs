@@ -4,6 +4,7 @@
 mod ask;
 mod bad_input;
 mod doctor;
+mod keeping;
 mod kill;
 mod place;
 mod wire;

@@ -40,7 +40,11 @@ impl SessionReader {
     pub async fn open(store: Store, id: SessionId) -> Result<Self> {
         match store.session(id).await? {
             Some(row) => Ok(Self { store, row }),
-            None => Err(Error::not_found(format!("read session {id}: the store has no such session"))),
+            // Whatever is asked of a session that is not there says why: it never was, or it was deleted.
+            None => match store.conversations(id).await {
+                Err(error) => Err(error),
+                Ok(_) => Err(Error::not_found(format!("read session {id}: the store has no such session"))),
+            },
         }
     }
 

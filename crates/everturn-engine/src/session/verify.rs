@@ -4,7 +4,8 @@ use everturn_core::{
     Error, ErrorKind, Result,
     conversation::{Conversation, Lineage},
     document::ScopeKey,
-    storage::{DocumentQuery, SubmissionFilter, SubmissionQuery, TaskQuery},
+    id::Seq,
+    storage::{ChangeQuery, DocumentQuery, SessionRow, SubmissionFilter, SubmissionQuery, TaskQuery},
     verify::{Finding, Stored},
 };
 
@@ -20,9 +21,22 @@ impl SessionReader {
     /// rest is read on.
     /// Errors: what keeps the store from being read at all.
     pub async fn verify(&self) -> Result<Vec<Finding>> {
+        let (mut findings, moved) = self.verify_now().await?;
+        // What was committed while this read is seen in part. What is wrong stays wrong, and what only seemed so does not.
+        if moved && !findings.is_empty() {
+            let (again, _) = self.verify_now().await?;
+            findings.retain(|finding| again.contains(finding));
+        }
+        Ok(findings)
+    }
+
+    /// What is wrong, and whether the session was committed to meanwhile.
+    async fn verify_now(&self) -> Result<(Vec<Finding>, bool)> {
         let (store, session) = (self.store(), self.row().id);
-        let mut stored = Stored::new(self.row().clone());
+        let before = self.row_now().await?;
+        let mut stored = Stored::new(before.clone());
         let mut findings = Vec::new();
+        stored.floor = self.floor(&before).await?;
         stored.conversations = note(&mut findings, store.conversations(session).await)?;
         stored.tasks = note(
             &mut findings,
@@ -39,11 +53,24 @@ impl SessionReader {
         for task in &stored.tasks.clone() {
             self.read_documents(ScopeKey::Task(task.id), &mut findings).await?;
         }
+        // Read last, so that nothing that was read lies behind it.
+        stored.row = self.row_now().await?;
+        let moved = stored.row.head != before.head;
         // What could not be read is missing everywhere else: then only that is told.
         if findings.is_empty() {
             findings = stored.verify();
         }
-        Ok(findings)
+        Ok((findings, moved))
+    }
+
+    async fn row_now(&self) -> Result<SessionRow> {
+        Ok(Self::open(self.store().clone(), self.row().id).await?.row().clone())
+    }
+
+    /// Up to which commit history was trimmed.
+    async fn floor(&self, row: &SessionRow) -> Result<Seq> {
+        let SessionRow { id: session, epoch, head: after, .. } = *row;
+        Ok(self.store().changes(ChangeQuery { session, epoch, after, limit: 0 }).await?.floor)
     }
 
     async fn read_entries(

@@ -11,7 +11,8 @@ use everturn_core::{
     retention::Rule,
     storage::{ChangeQuery, Layer, Layered, Mail, MailKind, NewSession, SessionQuery, Store, TaskQuery},
 };
-use everturn_engine::{NewTask, Opener, Session, World};
+use everturn_engine::{Input, NewTask, Opener, Session, SessionReader, World};
+use everturn_testkit::scripted::Reply;
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -19,7 +20,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use crate::support::store;
+use crate::support::{scripted, store};
 
 const ROOT: ConversationId = ConversationId::ROOT;
 
@@ -216,4 +217,27 @@ async fn rules_let_sessions_go_and_leave_those_that_are_owned() {
     assert_eq!(left, ids[..2].iter().copied().collect(), "the two that are open");
     drop(kept);
     assert_eq!(opener.sweep().await.unwrap().blobs, 0);
+}
+
+#[tokio::test]
+async fn a_session_that_was_trimmed_and_purged_still_agrees_with_itself() {
+    let (live, _model) = scripted([Reply::text("one"), Reply::text("two"), Reply::text("three")]).await;
+    for question in ["a", "b"] {
+        live.root().submit(Input::text(question)).await.unwrap().answer().await.unwrap();
+    }
+    let mut tx = live.begin().await.unwrap();
+    let head = live.head();
+    tx.trim(head).unwrap();
+    tx.commit().await.unwrap();
+    let answer =
+        live.entries(ROOT, None, 10).await.unwrap().iter().find(|entry| entry.text() == "two").unwrap().id;
+    let mut tx = live.begin().await.unwrap();
+    tx.purge(ROOT, answer).await.unwrap();
+    tx.commit().await.unwrap();
+    let reader = SessionReader::open(live.store().clone(), live.id()).await.unwrap();
+    assert_eq!(reader.verify().await.unwrap(), []);
+    let tasks = TaskQuery { session: live.id(), live: false, ids: None, owner: None };
+    assert_eq!(live.store().tasks(tasks).await.unwrap(), [], "the turns' tasks are gone");
+    live.root().submit(Input::text("c")).await.unwrap().answer().await.unwrap();
+    assert_eq!(reader.verify().await.unwrap(), []);
 }
