@@ -1,6 +1,7 @@
 //! Commands that are shown, run from the root of the repository, and fail in words.
 
 use std::{
+    ffi::OsStr,
     path::Path,
     process::{Command, Stdio},
 };
@@ -35,6 +36,12 @@ pub(crate) fn is_ci() -> bool {
 }
 
 impl Cargo {
+    /// The same command with more words, which may have spaces in them and are not shown.
+    pub(crate) fn args(mut self, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.command.args(words);
+        self
+    }
+
     /// The same command with a variable in its environment.
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.command.env(name, value);

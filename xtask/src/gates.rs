@@ -1,12 +1,12 @@
 //! The gates that a change passes, in order, up to the first that is shut.
 //!
-//! All of them build with one profile and for the whole workspace, so that nothing is built twice.
+//! All of them but fuzz build with one profile and for the whole workspace, so that nothing is built twice.
 
 use std::process::ExitCode;
 
 use crate::{
     command::{cargo, is_ci},
-    examples,
+    examples, fuzz,
 };
 
 /// Why a gate is shut, in words.
@@ -23,12 +23,13 @@ pub(crate) enum Deny {
 
 /// Runs all gates, and says which one is shut.
 pub(crate) fn pass(deny: Deny) -> ExitCode {
-    let gates: [(&str, &dyn Fn() -> Passed); 7] = [
+    let gates: [(&str, &dyn Fn() -> Passed); 8] = [
         ("format", &format),
         ("clippy", &clippy),
         ("tests", &tests),
         ("doctests", &doctests),
         ("examples", &examples::run),
+        ("fuzz", &fuzz::run),
         ("licences and bans", &|| licences(deny)),
         ("documentation", &documentation),
     ];
@@ -44,7 +45,8 @@ pub(crate) fn pass(deny: Deny) -> ExitCode {
 }
 
 fn format() -> Passed {
-    cargo("fmt --all --check").run()
+    cargo("fmt --all --check").run()?;
+    cargo("fmt --manifest-path fuzz/Cargo.toml --check").run()
 }
 
 fn clippy() -> Passed {

@@ -2,6 +2,7 @@
 
 mod command;
 mod examples;
+mod fuzz;
 mod gates;
 
 use std::process::ExitCode;
@@ -12,7 +13,7 @@ Everturn's own errands.
 Usage: cargo xtask test [--deny]
 
   test      everything that CI runs, in order, up to the first failure: format, clippy, tests, doctests,
-            examples, licences and bans, documentation
+            examples, fuzz targets, licences and bans, documentation
     --deny  installs cargo-deny where it is missing (about three minutes of a processor); CI=1 does too
   help      this text
 ";

@@ -10,7 +10,7 @@ use super::{
 };
 
 /// How much heavier than a replacement fine operations may be and still be taken: they say what happened, and an
-/// append stays one. So a delta is at most this many times as heavy as the value.
+/// append stays one. So no difference weighs more than this many times what a replacement of the whole value does.
 const FINE_PREFERRED: usize = 2;
 
 /// The operations that lead from `before` to `after`; none where the values are [`equal`].
@@ -165,7 +165,8 @@ impl<'v> Draft<'v> {
 
     /// Whether what came since `mark` weighs over `times` as much as `values` with what is `around` them.
     fn is_heavier(&self, mark: Mark, times: usize, around: usize, values: &[Value]) -> bool {
-        let fine = (self.weight - mark.weight) / times;
+        // Rounded up: the half of an odd weight is over the limit too.
+        let fine = (self.weight - mark.weight).div_ceil(times);
         let mut left = fine.checked_sub(around + values.len().saturating_sub(1));
         for value in values {
             left = left.and_then(|left| weight_within(value, left).map(|weight| left - weight));

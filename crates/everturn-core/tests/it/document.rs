@@ -16,6 +16,10 @@ fn check_difference(before: &Value, after: &Value) -> Vec<Operation> {
         "no operation where nothing changed, and only there"
     );
 
+    let replacement = Operation::Replace { value: after.clone() };
+    let weight: usize = operations.iter().map(Operation::weight).sum();
+    assert!(weight <= 2 * replacement.weight(), "{operations:?} weigh over twice what {after} does");
+
     let folded = fold(before.clone(), &operations).unwrap();
     assert!(equal(&folded, after), "{operations:?} lead to {folded}, not to {after}");
 

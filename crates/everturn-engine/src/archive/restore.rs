@@ -18,6 +18,9 @@ const RESTORING: &str = "et.restoring";
 /// How much further than the archive's the epoch of a session that was deleted since may have come: two to this.
 const EPOCHS_TRIED: u32 = 40;
 
+/// The largest epoch and head that an archive may name. Stores keep 63 bits, and both still grow.
+const COUNTED_MAX: u64 = 1 << 62;
+
 impl Session {
     /// Brings a session back from an archive, with its id, its seqs and its times, and opens it.
     ///
@@ -66,6 +69,10 @@ impl<'a, R: AsyncBufRead + Unpin + Send> Restoring<'a, R> {
         if header.form > FORM {
             let kind = ErrorKind::Newer { found: header.form, known: FORM };
             return Err(Error::new(kind, format!("restore session {}: a newer version wrote it", header.id)));
+        }
+        if header.epoch.0.max(header.head.0) > COUNTED_MAX {
+            let Header { epoch, head, .. } = header;
+            return Err(invalid(&format!("epoch {epoch} and seq {head}: nobody counted that far")));
         }
         let Some(Line::Commit(first)) = lines.next().await? else {
             return Err(invalid("its first commit is missing"));
@@ -121,7 +128,10 @@ impl<'a, R: AsyncBufRead + Unpin + Send> Restoring<'a, R> {
 
     /// Stores a commit under its seq. Seqs whose commits have nothing to tell any more are empty.
     async fn commit(&mut self, commit: Commit) -> Result<()> {
-        let seq = commit.seq;
+        let (seq, head) = (commit.seq, self.header.head);
+        if seq > head {
+            return Err(invalid(&format!("seq {seq} comes behind the last, which is {head}")));
+        }
         let writes = commit.into_writes()?;
         if writes.iter().any(is_ready) {
             self.due = Due::Now;

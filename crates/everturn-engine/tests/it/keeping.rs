@@ -145,6 +145,28 @@ async fn an_archive_that_was_changed_or_cut_off_leaves_no_session() {
     }
 }
 
+// A header with the largest epoch made the next epoch overflow, and a commit with a seq far beyond the head was led up to by
+// as many empty ones. Guards that numbers which nobody counted are refused before anything is made of them.
+#[tokio::test]
+async fn an_archive_with_numbers_that_nobody_counted_is_refused_at_once() {
+    let from = opener(store()).await;
+    let mut archive = Vec::new();
+    rich(&from).await.archive(&mut archive).await.unwrap();
+    let text = String::from_utf8(archive).unwrap();
+    let largest = u64::MAX;
+    for (from, to) in [
+        (r#""epoch":1,"#, format!(r#""epoch":{largest},"#)),
+        (r#""head":7,"#, format!(r#""head":{largest},"#)),
+        (r#""seq":2,"#, format!(r#""seq":{largest},"#)),
+    ] {
+        assert!(text.contains(from), "{from} is there to be changed");
+        let opener = opener(store()).await;
+        let error = Session::restore(&opener, text.replacen(from, &to, 1).as_bytes()).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Invalid, "{to} {error}");
+        assert!(opener.store.sessions(SessionQuery::default()).await.unwrap().is_empty(), "{to}");
+    }
+}
+
 /// A store that ends in the middle: from its n-th change on nothing goes through.
 struct Ending(Store, AtomicUsize);
 

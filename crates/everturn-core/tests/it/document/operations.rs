@@ -147,6 +147,15 @@ fn a_difference_says_what_happened() {
     );
 }
 
+// The half of an odd weight was rounded down, so that a difference of 51 bytes stood for a replacement of 25.
+// Guards that a difference weighs at most twice what a replacement does, to the byte.
+#[test]
+fn a_difference_of_an_odd_weight_is_not_over_the_limit() {
+    let after = json!({"-": 0, "s": 0});
+    let operations = check_difference(&json!({"~1": 1}), &after);
+    assert_eq!(operations, [Operation::Replace { value: after }]);
+}
+
 #[test]
 fn long_values_are_compared_in_a_time_that_grows_with_them() {
     let list = |from: usize, to: usize| -> Vec<Value> { (from..to).map(|n| json!({"n": n})).collect() };
