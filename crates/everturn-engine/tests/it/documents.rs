@@ -1,7 +1,14 @@
 //! Documents in a session: edited beside entries, read as of them, inherited by forks.
 
-use everturn_core::{conversation::Ownership, document::Document, entry::Entry, id::ConversationId};
-use everturn_engine::Session;
+use everturn_core::{
+    ErrorKind,
+    conversation::Ownership,
+    document::{Document, ScopeKey, Value},
+    entry::Entry,
+    id::ConversationId,
+    storage::DocumentQuery,
+};
+use everturn_engine::{NewTask, Session};
 use serde::{Deserialize, Serialize};
 
 use crate::support::session;
@@ -110,4 +117,110 @@ async fn an_unchanged_document_writes_nothing() {
     let mut tx = session.begin().await.unwrap();
     tx.doc::<AsOf>(ROOT).await.unwrap().text = "same".into();
     assert_eq!(tx.commit().await.unwrap(), head);
+}
+
+/// Notes as an older program knew them.
+#[derive(Document, Serialize, Deserialize, Default)]
+#[document(kind = "test.grown", scope = "conversation", history = "rewindable", fork = "as_of")]
+#[document(crate = "everturn_core")]
+struct Old {
+    text: String,
+}
+
+/// The same notes, as a newer one does.
+#[derive(Document, Serialize, Deserialize, Default)]
+#[document(kind = "test.grown", version = 2, scope = "conversation", history = "rewindable", fork = "as_of")]
+#[document(migrate = to_lines, crate = "everturn_core")]
+struct New {
+    lines: Vec<String>,
+}
+
+fn to_lines(value: Value, _: u32) -> everturn_core::Result<Value> {
+    let lines: Vec<_> = value["text"].as_str().unwrap_or_default().lines().collect();
+    Ok(serde_json::json!({ "lines": lines }))
+}
+
+#[tokio::test]
+async fn an_old_value_is_brought_along_when_it_is_read_and_stored_so_by_the_first_commit_that_touches_it() {
+    let session = session().await;
+    let mut tx = session.begin().await.unwrap();
+    let entry = tx.append(ROOT, Entry::new("note")).unwrap();
+    tx.doc::<Old>(ROOT).await.unwrap().text = "a\nb".into();
+    tx.commit().await.unwrap();
+    assert_eq!(session.snapshot::<New>(ROOT).await.unwrap().unwrap().lines, ["a", "b"]);
+    assert_eq!(session.snapshot_as_of::<New>(ROOT, entry).await.unwrap().unwrap().lines, ["a", "b"]);
+    let raw = || async { session.documents(ScopeKey::Conversation(ROOT)).await.unwrap().remove(0) };
+    assert_eq!((raw().await.version(), raw().await.number()), (1, 1), "reading changes nothing");
+
+    // A fork copies value and version without knowing the type.
+    let mut tx = session.begin().await.unwrap();
+    let fork = tx.fork(ROOT, entry, Ownership::Ownerless).await.unwrap();
+    tx.commit().await.unwrap();
+    let copied = session.documents(ScopeKey::Conversation(fork)).await.unwrap().remove(0);
+    assert_eq!((copied.version(), &copied.value()["text"]), (1, &serde_json::json!("a\nb")));
+
+    let mut tx = session.begin().await.unwrap();
+    tx.doc::<New>(ROOT).await.unwrap().lines.push("c".into());
+    tx.commit().await.unwrap();
+    let stored = raw().await;
+    assert_eq!((stored.version(), stored.number()), (2, 2));
+    assert_eq!(stored.value(), &serde_json::json!({ "lines": ["a", "b", "c"] }));
+    assert_eq!(session.snapshot_as_of::<New>(ROOT, entry).await.unwrap().unwrap().lines, ["a", "b"]);
+    let error = session.snapshot::<Old>(ROOT).await.err().unwrap();
+    assert_eq!(*error.kind(), ErrorKind::Newer { found: 2, known: 1 });
+    assert!(error.to_string().contains("test.grown"), "{error}");
+}
+
+#[tokio::test]
+async fn a_document_of_a_task_belongs_to_it_alone() {
+    #[derive(Document, Serialize, Deserialize, Default)]
+    #[document(kind = "test.work", scope = "task", crate = "everturn_core")]
+    struct Work {
+        done: u32,
+    }
+    let session = session().await;
+    let mut tx = session.begin().await.unwrap();
+    let tasks = [1, 2].map(|_| tx.create_task(NewTask::new(ROOT, "test.work", 1)).unwrap());
+    for (task, done) in tasks.into_iter().zip([10, 20]) {
+        tx.doc::<Work>(task).await.unwrap().done = done;
+    }
+    tx.commit().await.unwrap();
+    for (task, done) in tasks.into_iter().zip([10, 20]) {
+        assert_eq!(session.snapshot::<Work>(task).await.unwrap().unwrap().done, done);
+    }
+    let mut tx = session.begin().await.unwrap();
+    tx.doc::<Work>(everturn_core::id::TaskId(999)).await.unwrap().done = 1;
+    let error = tx.commit().await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Invalid, "{error}");
+}
+
+#[tokio::test]
+async fn a_growing_text_is_stored_as_what_was_added_and_its_history_stays_bounded() {
+    let session = session().await;
+    let text = |n: usize| "line of text\n".repeat(n);
+    for n in 1..=200 {
+        let mut tx = session.begin().await.unwrap();
+        tx.doc::<Latest>(ROOT).await.unwrap().text = text(n);
+        tx.commit().await.unwrap();
+    }
+    let query =
+        DocumentQuery { session: session.id(), scope: ScopeKey::Conversation(ROOT), kind: None, at: None };
+    let state = session.store().documents(query).await.unwrap().remove(0);
+    let deltas: usize = state.deltas.iter().map(|delta| delta.get().len()).sum();
+    assert!(deltas <= state.base.get().len(), "reading is bounded");
+    assert!(
+        state.deltas.iter().all(|delta| delta.get().len() < 80),
+        "each stores what it added: {:?}",
+        state.deltas
+    );
+    let row = session.store().session(session.id()).await.unwrap().unwrap();
+    let weight = text(200).len() as u64;
+    assert!(row.bytes < 16 * weight, "writing is linear in what changed: {} for {weight}", row.bytes);
+    assert_eq!(state.number, 200);
+}
+
+#[derive(Document, Serialize, Deserialize, Default)]
+#[document(kind = "test.latest", scope = "conversation", crate = "everturn_core")]
+struct Latest {
+    text: String,
 }

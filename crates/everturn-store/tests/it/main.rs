@@ -10,6 +10,8 @@ mod ends;
 mod files;
 mod format;
 mod group;
+#[cfg(target_os = "linux")]
+mod machine;
 mod migration;
 mod opening;
 mod reference;
