@@ -55,6 +55,17 @@ impl Cargo {
         if status.success() { Ok(()) } else { Err(format!("`cargo {}` ended with {status}", self.words)) }
     }
 
+    /// Shows the command and runs it; what it says is shown only when it fails.
+    pub(crate) fn run_hushed(mut self) -> Passed {
+        self.show();
+        let output = self.command.stdin(Stdio::null()).output().map_err(|fault| self.cannot_start(&fault))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        [output.stdout, output.stderr].iter().for_each(|text| eprint!("{}", String::from_utf8_lossy(text)));
+        Err(format!("`cargo {}` ended with {}", self.words, output.status))
+    }
+
     /// Whether the command ends well; nobody hears it.
     pub(crate) fn succeeds(mut self) -> bool {
         let silent = self.command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

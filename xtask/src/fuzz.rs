@@ -1,6 +1,10 @@
 //! The fuzz targets: each is built for libFuzzer and runs a fixed number of inputs, the same ones each time.
 
-use std::{fs, io, process::Command};
+use std::{
+    fs::{self, DirEntry},
+    io,
+    process::Command,
+};
 
 use crate::{
     command::{cargo, root},
@@ -27,32 +31,36 @@ pub(crate) fn run() -> Passed {
         );
         return Ok(());
     }
+    // The target platform is named, or else the compiler's own plug-ins would be built with the flags too.
+    cargo("build --manifest-path fuzz/Cargo.toml --locked --release --target host-tuple")
+        .env("RUSTFLAGS", FLAGS)
+        .run()?;
     TARGETS.iter().try_for_each(|target| run_one(target))
 }
 
 fn run_one(target: &str) -> Passed {
     // What fails is kept where `cargo fuzz` keeps it. The corpus is read and not written to, so that each run is the same.
-    let artifacts = root().join("fuzz/artifacts").join(target);
-    fs::create_dir_all(&artifacts).map_err(|fault| format!("make {}: {fault}", artifacts.display()))?;
+    let artifacts = format!("fuzz/artifacts/{target}/");
+    fs::create_dir_all(root().join(&artifacts)).map_err(|fault| format!("make {artifacts}: {fault}"))?;
     let seeds = corpus(target)?.join(",");
-    // The target platform is named, or else the compiler's own plug-ins would be built with the flags too.
     cargo("run --manifest-path fuzz/Cargo.toml --locked --release --target host-tuple")
         .args(["--bin", target, "--"])
-        .args([format!("-runs={RUNS}"), "-seed=1".into(), "-max_len=4096".into(), "-verbosity=0".into()])
-        .args([format!("-artifact_prefix={}/", artifacts.display()), format!("-seed_inputs={seeds}")])
+        .args([format!("-runs={RUNS}"), "-seed=1".into(), "-max_len=4096".into()])
+        .args([format!("-artifact_prefix={artifacts}"), format!("-seed_inputs={seeds}")])
         .env("RUSTFLAGS", FLAGS)
-        .run()?;
+        .run_hushed()?;
     println!("fuzz target {target}: {RUNS} runs found nothing");
     Ok(())
 }
 
-/// The inputs that are kept, in the order of their names.
+/// The paths of the inputs that are kept, from the root, in the order of their names.
 fn corpus(target: &str) -> Result<Vec<String>, String> {
-    let folder = root().join("fuzz/corpus").join(target);
+    let folder = format!("fuzz/corpus/{target}");
     let read = || -> io::Result<Vec<String>> {
-        fs::read_dir(&folder)?.map(|entry| Ok(entry?.path().display().to_string())).collect()
+        let path = |entry: DirEntry| format!("{folder}/{}", entry.file_name().display());
+        fs::read_dir(root().join(&folder))?.map(|entry| entry.map(path)).collect()
     };
-    let mut names = read().map_err(|fault| format!("read {}: {fault}", folder.display()))?;
-    names.sort();
-    Ok(names)
+    let mut paths = read().map_err(|fault| format!("read {folder}: {fault}"))?;
+    paths.sort();
+    Ok(paths)
 }
