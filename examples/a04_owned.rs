@@ -54,7 +54,7 @@ async fn main() -> everturn::Result<()> {
     let root = ConversationId::ROOT;
 
     FAILS.store(true, Ordering::SeqCst);
-    let error = delegate(&session).await.unwrap_err();
+    let error = delegate(&session).await.expect_err("the store fails");
     println!("refused: {error}");
     assert_eq!(tasks(&session).await?, 0);
     assert_eq!(session.snapshot::<Registry>(root).await?, None);

@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     tx.retire::<Progress>(()).await?;
     tx.commit().await?;
     for watch in [&mut progress, &mut late] {
-        let ended = watch.next().await.unwrap_err();
+        let ended = watch.next().await.expect_err("the document was retired");
         assert!(matches!(ended, Ended::Retired));
         println!("{ended}");
     }
