@@ -135,8 +135,9 @@ struct New {
     lines: Vec<String>,
 }
 
-fn to_lines(value: Value, _: u32) -> everturn_core::Result<Value> {
-    let lines: Vec<_> = value["text"].as_str().unwrap_or_default().lines().collect();
+fn to_lines(mut value: Value, _: u32) -> everturn_core::Result<Value> {
+    let text: String = serde_json::from_value(value["text"].take()).expect("the old form has a text");
+    let lines: Vec<_> = text.lines().collect();
     Ok(serde_json::json!({ "lines": lines }))
 }
 
