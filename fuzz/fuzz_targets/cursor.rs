@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
             assert_eq!(serde_json::from_str::<Cursor>(&json).ok(), Some(cursor), "{json}");
         }
         Err(error) => {
-            assert!(error.to_string().contains(&format!("{text:?}")), "it quotes the text: {error}")
+            assert!(error.to_string().contains(&format!("{text:?}")), "it quotes the text: {error}");
         }
     }
     if let Ok(cursor) = serde_json::from_str::<Cursor>(text) {

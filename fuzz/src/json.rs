@@ -95,7 +95,7 @@ fn change_text(text: &mut String, random: &mut Random) {
     match random.below(4) {
         0 => text.truncate(at),
         1 => drop(text.drain(..at)),
-        2 => text.push_str(&text[at..].to_owned()),
+        2 => text.extend_from_within(at..),
         _ => text.insert_str(at, TEXTS[random.below(TEXTS.len())]),
     }
 }
