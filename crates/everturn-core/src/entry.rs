@@ -184,9 +184,15 @@ impl Entry {
     /// `hash`, by which the contents are known to whoever still has them.
     #[must_use]
     pub fn purged(&self, hash: &str) -> Self {
-        let data = RawJson::of(&serde_json::json!({ "purged": hash })).expect("a map of a text is JSON");
+        let data = RawJson::of(&Purged { purged: hash.into() }).expect("a map of a text is JSON");
         let edits = self.edits.iter().map(|edit| Edit::omit(edit.target)).collect();
         Self { kind: self.kind.clone(), messages: Vec::new(), data: Some(data), head: self.head, edits }
+    }
+
+    /// Whether its contents were taken away.
+    pub fn is_purged(&self) -> bool {
+        let has_hash = |data: &RawJson| data.read::<Purged>().is_ok();
+        self.messages.is_empty() && self.data.as_ref().is_some_and(has_hash)
     }
 
     /// The data as a `T`; none when the entry is of another kind.
@@ -258,6 +264,13 @@ impl Deref for EntryRecord {
     fn deref(&self) -> &Entry {
         &self.entry
     }
+}
+
+/// What takes the place of contents that were taken away.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Purged {
+    purged: String,
 }
 
 /// The stored body of an entry: everything but its kind and its place.

@@ -25,6 +25,7 @@ pub struct Error {
     kind: ErrorKind,
     message: String,
     source: Option<Source>,
+    is_deleted: bool,
 }
 
 /// What the caller of a failed operation should do.
@@ -90,7 +91,7 @@ macro_rules! constructors {
 impl Error {
     /// An error of `kind` with its message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), source: None }
+        Self { kind, message: message.into(), source: None, is_deleted: false }
     }
 
     constructors! {
@@ -113,6 +114,16 @@ impl Error {
         let (what, where_) = (what.into(), where_.into());
         let message = format!("read {where_}: {what}; the store was left as it is, restore it from a backup");
         Self::new(ErrorKind::Corrupt { what, where_ }, message)
+    }
+
+    /// A thing that does not exist any more, because it was deleted: `NotFound`, and the message says so.
+    pub fn deleted(attempted: impl fmt::Display) -> Self {
+        Self { is_deleted: true, ..Self::not_found(format!("{attempted}: it was deleted")) }
+    }
+
+    /// Whether the thing was there and was deleted.
+    pub fn is_deleted(&self) -> bool {
+        self.is_deleted
     }
 
     /// Something that was closed, and why.

@@ -82,11 +82,11 @@ impl Memory {
 
 impl Tables {
     fn unknown(&self, id: SessionId) -> Error {
-        let found = match self.deleted.contains_key(&id) {
-            true => "it was deleted",
-            false => "the store has no such session",
-        };
-        Error::not_found(format!("look for session {id}: {found}"))
+        let attempted = format!("look for session {id}");
+        match self.deleted.contains_key(&id) {
+            true => Error::deleted(attempted),
+            false => Error::not_found(format!("{attempted}: the store has no such session")),
+        }
     }
 
     fn session(&mut self, id: SessionId) -> Result<&mut Session> {

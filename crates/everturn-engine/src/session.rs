@@ -17,10 +17,7 @@ pub mod watch;
 use std::{
     fmt,
     panic::Location,
-    sync::{
-        Arc, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, PoisonError, Weak},
     time::Duration,
 };
 
@@ -34,19 +31,23 @@ use everturn_core::{
         SubmissionQuery, TaskQuery, Write,
     },
 };
-use futures_util::FutureExt;
 use tokio::sync::{Notify, OwnedMutexGuard, watch as latest};
 
 use crate::World;
 pub use blob::BlobWriter;
 pub(crate) use commit::is_final;
 pub use context::WorkContext;
+use lease::Held;
 use line::{Hold, Line};
 use state::State;
 pub use stranger::SessionReader;
 pub(crate) use transaction::check_entry;
 pub use transaction::{NewTask, Transaction};
 use watch::Watchers;
+
+/// The label of a session that is being restored: nobody works in it before it is whole. Labels that begin with `et.` are
+/// Everturn's own.
+pub(crate) const RESTORING: &str = "et.restoring";
 
 /// An open session: the right to commit to it, and a cheap handle. Cloning it shares it.
 ///
@@ -155,9 +156,19 @@ impl Session {
             due: Due::None,
             writes: staged.writes.into(),
         };
-        match opener.store.create(Create { new, first, until: claim.until }).await? {
-            Created::New(lease) => Self::start(opener, lease).await,
-            Created::Existing(id) => Self::open(opener, id).await,
+        check_new(&new, &opener.limits)?;
+        let (store, create) = (opener.store.clone(), Create { new, first, until: claim.until });
+        let create = async move { store.create(create).await };
+        let lease = |created: &Created| match created {
+            Created::New(lease) => Some(*lease),
+            Created::Existing(_) => None,
+        };
+        match lease::take(opener, create, lease).await? {
+            (Created::New(lease), Some(held)) => Self::start(opener, lease, held).await,
+            (Created::Existing(id), _) => Self::open(opener, id).await,
+            (Created::New(lease), None) => {
+                Err(Error::closed(format!("create session {}: its lease is lost", lease.session)))
+            }
         }
     }
 
@@ -165,13 +176,27 @@ impl Session {
     ///
     /// Errors: `NotFound`; `Owned` while someone else has it open.
     pub async fn open(opener: &Opener, id: SessionId) -> Result<Self> {
-        let lease = opener.store.claim(opener.claim(id)).await?;
-        Self::start(opener, lease).await
+        let row = opener.store.session(id).await?;
+        if row.is_some_and(|row| row.new.labels.contains_key(RESTORING)) {
+            return Err(Error::conflict(format!(
+                "open session {id}: it is being brought back from an archive, or that was cut off; restore it again"
+            )));
+        }
+        Self::open_as_it_is(opener, id).await
     }
 
-    async fn start(opener: &Opener, lease: Lease) -> Result<Self> {
-        // From here on the lease is given up whatever happens.
-        let held = Held::new(opener, &lease);
+    /// Opens a session, whatever its state.
+    pub(crate) async fn open_as_it_is(opener: &Opener, id: SessionId) -> Result<Self> {
+        let (store, claim) = (opener.store.clone(), opener.claim(id));
+        let claim = async move { store.claim(claim).await };
+        match lease::take(opener, claim, |lease| Some(*lease)).await? {
+            (lease, Some(held)) => Self::start(opener, lease, held).await,
+            (_, None) => Err(Error::closed(format!("open session {id}: its lease is lost"))),
+        }
+    }
+
+    /// Opens a session whose lease was taken; it is given up whatever goes wrong.
+    async fn start(opener: &Opener, lease: Lease, held: Held) -> Result<Self> {
         let session = lease.session;
         let tasks = opener.store.tasks(TaskQuery { session, live: true, ids: None, owner: None }).await?;
         let submissions =
@@ -267,13 +292,18 @@ impl Session {
     ///
     /// Promise: all or nothing. Errors: what storage says; the session is as it was then.
     pub async fn delete(&self) -> Result<()> {
-        let line = self.0.wait_in_line().await;
-        self.0.check_open()?;
-        let Inner { id, opener, .. } = &*self.0;
-        opener.store.delete(*id, opener.owner, self.epoch()).await?;
-        self.0.shut(Error::closed(watch::DELETED));
-        drop(line);
-        Ok(())
+        let session = self.clone();
+        // In a task of its own: whoever waits may be dropped, and the handle still learns that the session has ended.
+        let deleting = tokio::spawn(async move {
+            let line = session.0.wait_in_line().await;
+            session.0.check_open()?;
+            let Inner { id, opener, .. } = &*session.0;
+            opener.store.delete(*id, opener.owner, session.epoch()).await?;
+            session.0.shut(Error::closed(watch::DELETED));
+            drop(line);
+            Ok(())
+        });
+        deleting.await.unwrap_or_else(|fault| Err(Error::closed(format!("deleting was cut off: {fault}"))))
     }
 }
 
@@ -284,39 +314,13 @@ enum Purpose {
     LastWork,
 }
 
-/// A lease that is given up when this is dropped.
-struct Held {
-    opener: Opener,
-    session: SessionId,
-    epoch: AtomicU64,
-}
-
-impl Held {
-    fn new(opener: &Opener, lease: &Lease) -> Self {
-        Self { opener: opener.clone(), session: lease.session, epoch: AtomicU64::new(lease.epoch.0) }
+/// What can be said of a new session before a store is asked.
+fn check_new(new: &NewSession, limits: &Limits) -> Result<()> {
+    if let Some(request) = &new.request {
+        limits.check_name("the request id of a session", request)?;
     }
-
-    fn epoch(&self) -> Epoch {
-        Epoch(self.epoch.load(Ordering::SeqCst))
-    }
-
-    /// The session was claimed anew.
-    fn set_epoch(&self, epoch: Epoch) {
-        self.epoch.store(epoch.0, Ordering::SeqCst);
-    }
-
-    /// Gives the lease up without waiting for the answer.
-    fn release(&self) {
-        // The first poll hands the request to the store; the stores here carry it out whether or not anyone waits.
-        let release = self.opener.store.release(self.session, self.opener.owner, self.epoch());
-        let _ = std::pin::pin!(release).now_or_never();
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.release();
-    }
+    limits.check("the title", new.title.as_ref().map_or(0, String::len), limits.entry)?;
+    transaction::check_labels(&new.labels, limits)
 }
 
 /// The first commit of a session, while it is put together.

@@ -200,7 +200,7 @@ async fn remove_remains(opener: &Opener, header: &Header) -> Result<()> {
     match opener.store.session(id).await? {
         None => Ok(()),
         Some(row) if row.new.labels.contains_key(RESTORING) => {
-            Session::open(opener, id).await?.delete().await
+            Session::open_as_it_is(opener, id).await?.delete().await
         }
         Some(_) => Err(Error::conflict(format!("restore session {id}: the store has it; delete it first"))),
     }

@@ -1,5 +1,7 @@
 //! Blobs of a session: written ahead in chunks, referred to by a commit, read by range.
 
+use std::ops::Range;
+
 use everturn_core::{
     Error, Result,
     id::{BlobId, UploadId},
@@ -38,14 +40,16 @@ pub struct BlobWriter {
     number: u32,
     size: u64,
     hash: Sha256,
-    /// Bytes that the store does not have yet.
+    /// Bytes that the store may not have yet.
     waiting: Vec<u8>,
+    /// How many of these it has all the same: they go when the next come.
+    sent: usize,
 }
 
 impl BlobWriter {
     fn new(store: Store, world: World) -> Self {
         let upload = UploadId::new(world.clock.now(), &*world.entropy);
-        Self { store, world, upload, number: 0, size: 0, hash: Sha256::new(), waiting: Vec::new() }
+        Self { store, world, upload, number: 0, size: 0, hash: Sha256::new(), waiting: Vec::new(), sent: 0 }
     }
 
     /// Takes more bytes. Whole chunks go to the store at once.
@@ -53,20 +57,22 @@ impl BlobWriter {
     /// Promise: the bytes are taken also when the store refuses a chunk: the next call, with more or with none, tries
     /// again. Errors: what the store says.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.waiting.drain(..std::mem::take(&mut self.sent));
         self.waiting.extend_from_slice(bytes);
-        while self.waiting.len() >= CHUNK {
+        while self.waiting.len() - self.sent >= CHUNK {
             self.put(CHUNK).await?;
         }
         Ok(())
     }
 
-    /// Hands the first of the waiting bytes to the store.
+    /// Hands the first of the waiting bytes to the store. Given up in the middle, it is done again.
     async fn put(&mut self, count: usize) -> Result<()> {
         let (upload, number, time) = (self.upload, self.number, self.world.clock.now());
-        let bytes = self.waiting[..count].to_vec();
+        let range = self.sent..self.sent + count;
+        let bytes = self.waiting[range.clone()].to_vec();
         self.store.put_chunk(Chunk { upload, number, bytes, time }).await?;
-        self.hash.update(&self.waiting[..count]);
-        self.waiting.drain(..count);
+        self.hash.update(&self.waiting[range]);
+        self.sent += count;
         self.size += count as u64;
         self.number += 1;
         Ok(())
@@ -79,8 +85,9 @@ impl BlobWriter {
         if self.number == 0 && self.waiting.is_empty() {
             return Err(Error::invalid("finish a blob: no bytes were written"));
         }
-        while !self.waiting.is_empty() {
-            self.put(self.waiting.len().min(CHUNK)).await?;
+        self.write(&[]).await?;
+        if self.waiting.len() > self.sent {
+            self.put(self.waiting.len() - self.sent).await?;
         }
         let blob = BlobId(self.hash.finalize().into());
         let (upload, size, time) = (self.upload, self.size, self.world.clock.now());
@@ -99,7 +106,7 @@ impl Session {
     /// A range of a blob, and how many bytes the whole has.
     ///
     /// Errors: `NotFound`.
-    pub async fn blob(&self, blob: BlobId, range: std::ops::Range<u64>) -> Result<BlobPart> {
+    pub async fn blob(&self, blob: BlobId, range: Range<u64>) -> Result<BlobPart> {
         read(&self.0.opener.store, blob, range).await
     }
 }
@@ -108,12 +115,12 @@ impl SessionReader {
     /// A range of a blob, and how many bytes the whole has.
     ///
     /// Errors: `NotFound`.
-    pub async fn blob(&self, blob: BlobId, range: std::ops::Range<u64>) -> Result<BlobPart> {
+    pub async fn blob(&self, blob: BlobId, range: Range<u64>) -> Result<BlobPart> {
         read(self.store(), blob, range).await
     }
 }
 
-async fn read(store: &Store, blob: BlobId, range: std::ops::Range<u64>) -> Result<BlobPart> {
+async fn read(store: &Store, blob: BlobId, range: Range<u64>) -> Result<BlobPart> {
     let limit = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
     let found = store.blob(BlobQuery { blob, from: range.start, limit }).await?;
     found.ok_or_else(|| Error::not_found(format!("read blob {blob}: the store has no such blob")))

@@ -22,31 +22,19 @@ const RESEND_MAX: Duration = Duration::from_secs(60);
 /// How long to wait before a batch is sent again: at first, and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
-/// Stores a batch and adopts it, in a task of its own: whoever waits may be dropped, the commit goes on.
-pub(super) async fn commit(
-    session: Session,
-    line: OwnedMutexGuard<Line>,
-    batch: Batch,
-    adopted: Adopted,
-) -> Result<Seq> {
-    let waiting = session.clone();
-    let committing = tokio::spawn(store_and_adopt(session, line, batch, adopted));
-    committing.await.unwrap_or_else(|fault| {
-        // Whether the batch is stored is unknown, and so is all that memory says.
-        let error = Error::closed(format!("a commit was cut off: {fault}"));
-        waiting.0.shut(error.clone());
-        Err(error)
-    })
-}
-
-async fn store_and_adopt(
-    session: Session,
+/// Stores a batch and adopts it.
+pub(super) async fn store_and_adopt(
+    session: &Session,
     mut line: OwnedMutexGuard<Line>,
     batch: Batch,
     adopted: Adopted,
 ) -> Result<Seq> {
     let inner = &session.0;
-    match inner.send(&batch).await {
+    // Dropped before the line is let go of.
+    let mut sending = Sending { inner, is_settled: false };
+    let sent = inner.send(&batch).await;
+    sending.is_settled = true;
+    match sent {
         Ok(()) => {
             (line.head, line.minted) = (batch.seq, batch.minted);
             inner.adopt(batch.seq, adopted);
@@ -64,12 +52,31 @@ async fn store_and_adopt(
     }
 }
 
+/// A batch on its way. Where this is dropped before the answer (the runtime ends), whether the batch is stored is unknown,
+/// and so is all that memory says: nobody may commit on top of it.
+struct Sending<'a> {
+    inner: &'a Inner,
+    is_settled: bool,
+}
+
+impl Drop for Sending<'_> {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            self.inner.shut(Error::closed("a commit was cut off before its answer came"));
+        }
+    }
+}
+
 /// Whether an error of storage ends this owner's right to write.
 pub(crate) fn is_final(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::Fenced | ErrorKind::Corrupt { .. } | ErrorKind::Closed { .. } | ErrorKind::Newer { .. }
-    )
+    error.is_deleted()
+        || matches!(
+            error.kind(),
+            ErrorKind::Fenced
+                | ErrorKind::Corrupt { .. }
+                | ErrorKind::Closed { .. }
+                | ErrorKind::Newer { .. }
+        )
 }
 
 impl Inner {
@@ -126,29 +133,41 @@ impl Inner {
         )))
     }
 
-    /// Claims the session again, under the next epoch. Where that fails, the session is shut.
+    /// Claims the session again, under the next epoch. Where that fails, or someone else was there in between, the session
+    /// is shut.
     async fn claim_anew(&self, why: &str) -> Result<Lease> {
         let Self { id, opener, .. } = self;
+        let old = self.epoch();
+        self.lease.begin_claim();
         let claim = async {
-            opener.store.release(*id, opener.owner, self.epoch()).await?;
+            opener.store.release(*id, opener.owner, old).await?;
             opener.store.claim(opener.claim(*id)).await
         };
-        let lease = claim.await.map_err(|error| match error.kind() {
-            ErrorKind::Owned { .. } | ErrorKind::Fenced => Error::fenced(format!(
-                "claim session {id} anew: {why}, and someone else claimed it meanwhile"
-            )),
-            _ => Error::closed(format!("{why}, and it could not be claimed anew: {error}")),
-        });
-        match lease {
-            Ok(lease) => {
+        let lease = tokio::select! {
+            lease = claim => lease,
+            () = opener.world.clock.sleep(RESEND_MAX) => Err(Error::unavailable("claim: storage did not answer")),
+        };
+        let taken = || {
+            Error::fenced(format!(
+                "claim session {id} anew: {why}, and someone else claimed it meanwhile; open it again and look"
+            ))
+        };
+        let failed = match lease {
+            Ok(lease) if lease.epoch.0 == old.0 + 1 => {
                 self.lease.set_epoch(lease.epoch);
-                Ok(lease)
+                return Ok(lease);
             }
-            Err(error) => {
-                self.shut(error.clone());
-                Err(error)
+            Ok(lease) => {
+                opener.store.release(*id, opener.owner, lease.epoch).await?;
+                taken()
             }
-        }
+            Err(error) => match error.kind() {
+                ErrorKind::Owned { .. } | ErrorKind::Fenced => taken(),
+                _ => Error::closed(format!("{why}, and it could not be claimed anew: {error}")),
+            },
+        };
+        self.shut(failed.clone());
+        Err(failed)
     }
 
     /// What a power cut took away: where the stored head lies below ours, memory is let go of and read again.

@@ -205,6 +205,16 @@ impl Slot {
         self.change = Change::Retired;
     }
 
+    /// The end of a document that was not looked into.
+    pub(super) fn retired(before: Arc<Committed>) -> Self {
+        let (record, version) = (before.record.clone(), before.version);
+        Self { record, version, before: Some(before), change: Change::Retired }
+    }
+
+    pub(super) fn is_retired(&self) -> bool {
+        matches!(self.change, Change::Retired)
+    }
+
     pub(super) fn is(&self, scope: ScopeKey, kind: &str) -> bool {
         self.record.scope == scope && self.record.kind == kind
     }
@@ -237,6 +247,11 @@ impl Slot {
         // Reading stays bounded and writing amortised linear: deltas never outweigh their base.
         if committed.deltas > committed.base {
             return committed.into_base(Some(operations.into()), limits).map(Some);
+        }
+        // An upper bound first: what it weighs to the byte is seldom asked.
+        if committed.base + committed.deltas > limits.document {
+            let weight = document::weight(&committed.value);
+            limits.check(&format!("document {}", committed.record.kind), weight, limits.document)?;
         }
         let revision = Revision::Delta { operations: delta };
         Ok(Some(committed.into_settled(revision, Some(operations.into()))))

@@ -6,7 +6,7 @@ use everturn_core::{
     Error, Result,
     context::Context,
     conversation::Conversation,
-    document::{Document, Scope, ScopeKey},
+    document::{Document, History, Scope, ScopeKey},
     entry::EntryRecord,
     id::{ConversationId, EntryId},
     message::Message,
@@ -82,7 +82,7 @@ impl Session {
         context.check()?;
         let messages = context.messages().clone();
         // What is kept must stand at the tail, and only the holder of the line knows that nothing came behind it.
-        let line = self.0.line.lock().await;
+        let line = self.0.wait_in_line().await;
         let newest = self.entries(conversation, None, 1).await?;
         if newest.first().map(|entry| entry.id) == context.newest() {
             self.0.state().keep_context(conversation, context);
@@ -104,12 +104,18 @@ impl Session {
     /// A document's value as of the commit that stored an entry; none where there was no such document then. Works
     /// from a fork for the entries that it inherits.
     ///
-    /// Errors: `NotFound` when the conversation does not see the entry.
+    /// Errors: `NotFound` when the conversation does not see the entry; `Invalid` for a type whose past is not kept.
     pub async fn snapshot_as_of<T: Document<Scope = ConversationId>>(
         &self,
         conversation: ConversationId,
         entry: EntryId,
     ) -> Result<Option<T>> {
+        if T::HISTORY == History::Latest {
+            let kind = T::KIND;
+            return Err(Error::invalid(format!(
+                "read document {kind} as of entry {entry}: its history is `latest`, only the newest value is kept"
+            )));
+        }
         let entry = self.entry(conversation, entry).await?;
         let query = DocumentQuery {
             session: self.id(),

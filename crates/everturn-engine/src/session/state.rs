@@ -19,6 +19,9 @@ use everturn_core::{
 
 use super::document::{Committed, Revised};
 
+/// How many conversations, documents and tails are kept before those of work that is over are let go of.
+const KEPT_MAX: usize = 1_024;
+
 /// How many contexts are kept of conversations in which nothing runs.
 const CONTEXTS_MAX: usize = 8;
 
@@ -170,6 +173,7 @@ impl State {
     }
 
     pub(super) fn adopt(&mut self, adopted: Adopted) {
+        self.trim();
         for conversation in adopted.conversations {
             self.conversations.insert(conversation.id, conversation);
         }
@@ -201,6 +205,22 @@ impl State {
             self.contexts.clear();
             self.newest = Newest::default();
         }
+    }
+
+    /// Lets go of what was read of work that is over, where much is kept: it can be read again.
+    fn trim(&mut self) {
+        if self.conversations.len() + self.documents.len() + self.tails.len() <= KEPT_MAX {
+            return;
+        }
+        let live = &self.live;
+        let rests = |conversation: &ConversationId| live.is_idle(*conversation);
+        self.conversations.retain(|id, _| !rests(id));
+        self.tails.retain(|id, _| !rests(id));
+        self.documents.retain(|(scope, _), _| match scope {
+            ScopeKey::Session => true,
+            ScopeKey::Conversation(id) => !rests(id),
+            ScopeKey::Task(id) => live.tasks.contains_key(id),
+        });
     }
 
     /// Keeps a context; where many are kept, those of conversations that rest are let go.

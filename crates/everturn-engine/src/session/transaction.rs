@@ -6,7 +6,7 @@ mod read;
 mod stage;
 
 use everturn_core::{
-    Result,
+    Error, Result,
     clock::Timestamp,
     conversation::{Conversation, Ownership},
     document::{self, Document, Operation, Scope, ScopeKey},
@@ -18,16 +18,22 @@ use everturn_core::{
     task::{TaskRecord, TaskState},
     usage::UsageRow,
 };
-use std::sync::{Arc, Weak};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+};
+
+use tokio::sync::OwnedMutexGuard;
 
 use super::{
     Session, commit,
     document::Revised,
     document::{Committed, Slot},
-    line::Hold,
+    line::{Hold, Line},
     state::Adopted,
 };
 pub(crate) use check::entry as check_entry;
+pub(super) use check::labels as check_labels;
 use fork::Fork;
 pub use stage::NewTask;
 
@@ -59,6 +65,8 @@ pub struct Transaction {
     minted: u64,
     durability: Durability,
     writes: Vec<Write>,
+    /// Where the record of an id stands among the writes.
+    staged: HashMap<u64, usize>,
     slots: Vec<Slot>,
     forks: Vec<Fork>,
 }
@@ -76,6 +84,7 @@ impl Transaction {
             minted,
             durability: Durability::Durable,
             writes: Vec::new(),
+            staged: HashMap::new(),
             slots: Vec::new(),
             forks: Vec::new(),
         }
@@ -104,7 +113,7 @@ impl Transaction {
     /// Creates a conversation that inherits nothing.
     pub fn create_conversation(&mut self, ownership: Ownership) -> ConversationId {
         let id = ConversationId(self.mint());
-        self.writes.push(Write::Conversation(Conversation::new(id, ownership.task(), self.time)));
+        self.stage(id.0, Write::Conversation(Conversation::new(id, ownership.task(), self.time)));
         id
     }
 
@@ -127,7 +136,7 @@ impl Transaction {
         check::entry(&entry, &self.session.0.opener.limits)?;
         let id = EntryId(self.mint());
         let (seq, time) = (self.seq, self.time);
-        self.writes.push(Write::Entry(EntryRecord { id, conversation, seq, time, task, entry }));
+        self.stage(id.0, Write::Entry(EntryRecord { id, conversation, seq, time, task, entry }));
         Ok(id)
     }
 
@@ -137,16 +146,20 @@ impl Transaction {
     pub async fn doc<T: Document>(&mut self, scope: T::Scope) -> Result<&mut T> {
         self.hold.place()?;
         let (key, kind) = (scope.key(), T::KIND);
-        let at = match self.slots.iter().position(|slot| slot.is(key, kind)) {
-            Some(at) => at,
-            None => {
-                let before = self.before(key, kind).await?;
-                let record = self.record_of::<T>(key, before.as_deref());
-                self.slots.push(Slot::typed::<T>(record, before)?);
-                self.slots.len() - 1
-            }
+        let before = match self.slot(key, kind) {
+            Some(at) if !self.slots[at].is_retired() => return self.slots[at].lend(),
+            // What this transaction has retired begins anew.
+            Some(_) => None,
+            None => self.before(key, kind).await?,
         };
-        self.slots[at].lend()
+        let record = self.record_of::<T>(key, before.as_deref());
+        self.slots.push(Slot::typed::<T>(record, before)?);
+        self.slots.last_mut().expect("it was just pushed").lend()
+    }
+
+    /// The newest incarnation that this transaction has of a document.
+    fn slot(&self, scope: ScopeKey, kind: &str) -> Option<usize> {
+        self.slots.iter().rposition(|slot| slot.is(scope, kind))
     }
 
     /// A document's value as it stands in this transaction; none where there is no such document.
@@ -171,25 +184,33 @@ impl Transaction {
     pub async fn apply<T: Document>(&mut self, scope: T::Scope, operations: Vec<Operation>) -> Result<()> {
         self.hold.place()?;
         let key = scope.key();
-        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.is(key, T::KIND)) {
-            return slot.apply(operations, &self.session.0.opener.limits);
-        }
-        let before = self.before(key, T::KIND).await?;
+        let before = match self.slot(key, T::KIND) {
+            Some(at) if !self.slots[at].is_retired() => {
+                return self.slots[at].apply(operations, &self.session.0.opener.limits);
+            }
+            Some(_) => None,
+            None => self.before(key, T::KIND).await?,
+        };
         let record = self.record_of::<T>(key, before.as_deref());
         self.slots.push(Slot::raw(record, T::VERSION, before, operations)?);
         Ok(())
     }
 
-    /// Ends a document. Editing it again starts a new one.
+    /// Ends a document, whatever version of it is stored. Editing it again starts a new one.
     ///
     /// Errors: `NotFound` when there is none.
     pub async fn retire<T: Document>(&mut self, scope: T::Scope) -> Result<()> {
-        if self.snapshot::<T>(scope).await?.is_none() {
-            let message = format!("retire document {} of {}: there is none", T::KIND, scope.key());
-            return Err(everturn_core::Error::not_found(message));
+        self.hold.place()?;
+        let key = scope.key();
+        let unknown = || Error::not_found(format!("retire document {} of {key}: there is none", T::KIND));
+        match self.slot(key, T::KIND) {
+            Some(at) if self.slots[at].is_retired() => return Err(unknown()),
+            Some(at) => self.slots[at].retire(),
+            None => {
+                let before = self.before(key, T::KIND).await?.ok_or_else(unknown)?;
+                self.slots.push(Slot::retired(before));
+            }
         }
-        self.doc::<T>(scope).await?;
-        self.slots.iter_mut().filter(|slot| slot.is(scope.key(), T::KIND)).for_each(Slot::retire);
         Ok(())
     }
 
@@ -220,48 +241,59 @@ impl Transaction {
         &self.session.0.opener.limits
     }
 
+    /// Adds the write of a record, or takes the place of the one that the transaction has of it.
+    fn stage(&mut self, id: u64, write: Write) {
+        match self.staged.get(&id) {
+            Some(at) => self.writes[*at] = write,
+            None => {
+                self.staged.insert(id, self.writes.len());
+                self.writes.push(write);
+            }
+        }
+    }
+
+    fn staged(&self, id: u64) -> Option<&Write> {
+        self.staged.get(&id).map(|at| &self.writes[*at])
+    }
+
     fn staged_conversation(&self, id: ConversationId) -> Option<&Conversation> {
-        self.writes.iter().find_map(|write| match write {
-            Write::Conversation(conversation) if conversation.id == id => Some(conversation),
+        match self.staged(id.0) {
+            Some(Write::Conversation(conversation)) => Some(conversation),
             _ => None,
-        })
+        }
     }
 
     fn staged_entry(&self, id: EntryId) -> Option<&EntryRecord> {
-        self.writes.iter().find_map(|write| match write {
-            Write::Entry(entry) if entry.id == id => Some(entry),
+        match self.staged(id.0) {
+            Some(Write::Entry(entry)) => Some(entry),
             _ => None,
-        })
+        }
     }
 
     /// A live task as it stands in this transaction.
     pub(crate) fn task(&self, id: TaskId) -> Option<Arc<TaskRecord>> {
-        let staged = self.writes.iter().rev().find_map(|write| match write {
-            Write::Task(task) if task.id == id => Some(Arc::new(task.clone())),
-            _ => None,
-        });
-        staged.or_else(|| self.session.0.state().live.tasks.get(&id).cloned())
+        match self.staged(id.0) {
+            Some(Write::Task(task)) => Some(Arc::new(task.clone())),
+            _ => self.session.0.state().live.tasks.get(&id).cloned(),
+        }
     }
 
     /// Creates a task, or replaces its state.
     pub(crate) fn put_task(&mut self, task: TaskRecord) {
-        self.writes.retain(|write| !matches!(write, Write::Task(staged) if staged.id == task.id));
-        self.writes.push(Write::Task(task));
+        self.stage(task.id.0, Write::Task(task));
     }
 
     /// A live submission as it stands in this transaction.
     pub(crate) fn submission(&self, id: SubmissionId) -> Option<Arc<SubmissionRecord>> {
-        let staged = self.writes.iter().rev().find_map(|write| match write {
-            Write::Submission(one) if one.id == id => Some(Arc::new(one.clone())),
-            _ => None,
-        });
-        staged.or_else(|| self.session.0.state().live.submissions.get(&id).cloned())
+        match self.staged(id.0) {
+            Some(Write::Submission(one)) => Some(Arc::new(one.clone())),
+            _ => self.session.0.state().live.submissions.get(&id).cloned(),
+        }
     }
 
     /// Creates a submission, or replaces its state.
     pub(crate) fn put_submission(&mut self, submission: SubmissionRecord) {
-        self.writes.retain(|write| !matches!(write, Write::Submission(staged) if staged.id == submission.id));
-        self.writes.push(Write::Submission(submission));
+        self.stage(submission.id.0, Write::Submission(submission));
     }
 
     pub(crate) fn put_usage(&mut self, row: UsageRow) {
@@ -280,8 +312,18 @@ impl Transaction {
     /// Dropping the future does not undo it.
     /// Errors: `Invalid` or `TooLarge`, naming the record, before storage is asked; `Expired` when it kept others
     /// waiting for too long; what storage says otherwise.
-    pub async fn commit(mut self) -> Result<Seq> {
+    pub async fn commit(self) -> Result<Seq> {
         let line = self.hold.take()?;
+        let session = self.session.clone();
+        let committing = tokio::spawn(self.commit_with(line));
+        committing.await.unwrap_or_else(|fault| {
+            let error = Error::closed(format!("a commit was cut off: {fault}"));
+            session.0.shut(error.clone());
+            Err(error)
+        })
+    }
+
+    async fn commit_with(mut self, line: OwnedMutexGuard<Line>) -> Result<Seq> {
         self.refresh_forks().await?;
         let documents = self.settle_documents()?;
         if self.writes.is_empty() {
@@ -289,19 +331,18 @@ impl Transaction {
         }
         self.check().await?;
         let adopted = Adopted { documents, ..Adopted::of(&self.writes) };
-        let session = self.session;
         let batch = Batch {
-            session: session.id(),
-            owner: session.0.opener.owner,
-            epoch: session.0.epoch(),
+            session: self.session.id(),
+            owner: self.session.0.opener.owner,
+            epoch: self.session.0.epoch(),
             seq: self.seq,
             time: self.time,
             durability: self.durability,
             minted: self.minted,
-            due: due(&session, &self.writes),
+            due: due(&self.session, &self.writes),
             writes: self.writes.into(),
         };
-        commit::commit(session, line, batch, adopted).await
+        commit::store_and_adopt(&self.session, line, batch, adopted).await
     }
 
     fn settle_documents(&mut self) -> Result<Vec<Revised>> {

@@ -17,7 +17,7 @@ use everturn_core::{
     CancelToken, Error, ErrorKind, Result,
     clock::Clock,
     cursor::Cursor,
-    id::SessionId,
+    id::{DocumentId, SessionId},
     storage::{ChangeQuery, Part, Store, ViewQuery},
 };
 use futures_util::Stream;
@@ -134,6 +134,8 @@ pub struct Watch {
     ready: VecDeque<Frame>,
     /// What the watch ends with once `ready` is told.
     end: Option<Ended>,
+    /// The watched document, once it was seen.
+    document: Option<DocumentId>,
     stop: CancelToken,
 }
 
@@ -198,7 +200,7 @@ impl SessionReader {
 impl Watch {
     fn new(source: Source, from: Start) -> Self {
         let stop = CancelToken::new();
-        Self { source, place: Place::Begin(from), ready: VecDeque::new(), end: None, stop }
+        Self { source, place: Place::Begin(from), ready: VecDeque::new(), end: None, document: None, stop }
     }
 
     /// The same watch, which ends when `stop` is cancelled.
@@ -274,7 +276,7 @@ impl Watch {
     /// Tells a frame with the newest state and goes on from there.
     fn go_on(&mut self, frame: Frame, queue: Option<Arc<Queue>>) {
         let cursor = frame.cursor;
-        self.ready.push_back(frame);
+        self.tell(frame);
         self.place = match queue {
             Some(queue) => Place::Following { cursor, queue, gap: None },
             None => Place::Reading { cursor, queue: None, heard: 0, is_due: true },
@@ -287,7 +289,7 @@ impl Watch {
         let (cursor, queue, heard) = (*cursor, queue.clone(), *heard);
         let query =
             ChangeQuery { session: self.source.session, epoch: cursor.epoch, after: cursor.seq, limit: PAGE };
-        let changes = self.source.store.changes(query).await.map_err(gone)?;
+        let changes = self.source.ask(|store| store.changes(query)).await?;
         if !cursor.is_kept(&changes) {
             let queue = self.source.subscribe()?;
             let frame = self.source.baseline(FrameKind::Resync).await?;
@@ -297,18 +299,19 @@ impl Watch {
         let next = cursor.at(changes.until, &changes);
         let is_all = changes.until == changes.head;
         let frames = replay::frames(cursor, changes, &self.source.part).map_err(Ended::Failed)?;
+        frames.into_iter().for_each(|frame| self.tell(frame));
+        let is_new = queue.is_none();
+        let reading = |queue, is_due| Place::Reading { cursor: next, queue, heard, is_due };
         self.place = match queue {
             Some(queue) if is_all => Place::Following { cursor: next, queue, gap: None },
-            Some(queue) => Place::Reading { cursor: next, queue: Some(queue), heard, is_due: true },
-            None if is_all => {
-                let queue = self.source.subscribe()?;
-                // With a queue it reads once more: what came before the queue was there.
-                let is_due = queue.is_some() || self.source.live.is_some();
-                Place::Reading { cursor: next, queue, heard, is_due }
-            }
-            None => Place::Reading { cursor: next, queue: None, heard, is_due: true },
+            queue => reading(queue, true),
         };
-        frames.into_iter().for_each(|frame| self.tell(frame));
+        if is_all && is_new {
+            // With a queue it reads once more: what came before the queue was there.
+            let queue = self.source.subscribe()?;
+            let is_due = queue.is_some();
+            self.place = reading(queue, is_due);
+        }
         Ok(())
     }
 
@@ -336,10 +339,22 @@ impl Watch {
         Ok(())
     }
 
-    /// Hands a frame out. The end of a watched document is the watch's.
+    /// Hands a frame out. The end of a watched document is the watch's: of what comes behind it nothing is told.
     fn tell(&mut self, frame: Frame) {
-        if matches!(self.source.part, Part::Document { .. }) && frame.retires() {
-            self.end = Some(Ended::Retired);
+        if self.end.is_some() {
+            return;
+        }
+        if matches!(self.source.part, Part::Document { .. }) {
+            let seen = frame.document();
+            // In a newest state another one, or none, stands where it was.
+            if frame.kind.baseline().is_some() && self.document.is_some() && seen != self.document {
+                self.end = Some(Ended::Retired);
+                return;
+            }
+            self.document = seen.or(self.document);
+            if frame.retires() {
+                self.end = Some(Ended::Retired);
+            }
         }
         self.ready.push_back(frame);
     }
@@ -358,9 +373,24 @@ impl Source {
     /// The part as it is.
     async fn baseline(&self, kind: impl FnOnce(Baseline) -> FrameKind) -> Result<Frame, Ended> {
         let query = ViewQuery { session: self.session, part: self.part.clone() };
-        let view = self.store.view(query).await.map_err(gone)?;
+        let view = self.ask(|store| store.view(query.clone())).await?;
         let cursor = Cursor { session: self.session, epoch: view.epoch, seq: view.head };
         Ok(Frame { cursor, kind: kind(Baseline::of(view).map_err(Ended::Failed)?) })
+    }
+
+    /// Asks the store until it answers: that it cannot for a moment ends no watch.
+    async fn ask<'a, T, F: Future<Output = Result<T>>>(
+        &'a self,
+        ask: impl Fn(&'a Store) -> F,
+    ) -> Result<T, Ended> {
+        loop {
+            match ask(&self.store).await {
+                Err(error) if matches!(error.kind(), ErrorKind::Unavailable { .. }) => {
+                    self.clock.sleep(POLL).await;
+                }
+                answer => return answer.map_err(gone),
+            }
+        }
     }
 
     /// Waits until something may have changed.
@@ -374,10 +404,7 @@ impl Source {
 
 /// Why a session that was there cannot be read.
 fn gone(error: Error) -> Ended {
-    match error.kind() {
-        ErrorKind::NotFound if error.to_string().contains(DELETED) => Ended::Deleted,
-        _ => Ended::Failed(error),
-    }
+    if error.is_deleted() { Ended::Deleted } else { Ended::Failed(error) }
 }
 
 impl fmt::Debug for Watch {

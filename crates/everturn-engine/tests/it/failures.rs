@@ -19,6 +19,7 @@ use everturn_engine::{
     Opener, Session, SessionReader, SystemEntropy, World,
     watch::{Ended, FrameKind, Start},
 };
+use futures_util::FutureExt;
 
 const ROOT: ConversationId = ConversationId::ROOT;
 
@@ -277,4 +278,91 @@ async fn commits_that_the_power_took_away_are_let_go_of() {
     let frame = back.next().await.unwrap();
     assert!(matches!(frame.kind, FrameKind::Changed(_)), "{frame:?}");
     assert_eq!(frame.cursor, Cursor { epoch: Epoch(2), seq: kept.seq.next(), ..kept });
+}
+
+// Someone else claimed, committed and released while the owner had no answer; the owner took that commit for its own.
+// Guards: only a claim that follows on our own epoch says what became of our commit.
+#[tokio::test]
+async fn a_commit_of_someone_else_is_not_taken_for_the_one_without_an_answer() {
+    let scene = Scene::new().await;
+    let (id, owner) = (scene.session.id(), scene.session.owner());
+    scene.memory.release(id, owner, Epoch(1)).await.unwrap();
+    let world = World { clock: Arc::new(Jumping(Mutex::new(1_000))), entropy: Arc::new(SystemEntropy) };
+    let other = Opener { owner: some_owner(), ..Opener::new(scene.memory.clone(), world).await };
+    let theirs = Session::open(&other, id).await.unwrap();
+    let mut tx = theirs.begin().await.unwrap();
+    tx.append(ROOT, Entry::new("note").data("theirs")).unwrap();
+    tx.commit().await.unwrap();
+    theirs.close().await.unwrap();
+    scene.ways(vec![Way::Lost; 90]);
+    let error = scene.note("ours").await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Fenced, "{error}");
+    assert_eq!(scene.notes().await, ["theirs"]);
+    Session::open(&other, id).await.expect("nobody is left with the lease");
+}
+
+/// A store whose commits arrive and are never answered.
+struct Silent(Store, Arc<tokio::sync::Notify>);
+
+impl Layer for Silent {
+    fn inner(&self) -> Store {
+        self.0.clone()
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Committed> {
+        drop(batch);
+        self.1.notify_one();
+        std::future::pending().await
+    }
+}
+
+// A runtime ended while a commit was on its way; the next commit had the same seq, was told "already", and was gone.
+// Guards: nobody commits on top of a commit whose end is unknown.
+#[test]
+fn a_commit_that_the_runtime_cut_off_closes_the_session() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let arrived = Arc::new(tokio::sync::Notify::new());
+    let store = Store::new(Layered(Silent(Store::new(Memory::new()), arrived.clone())));
+    let first = runtime();
+    let session = first.block_on(async {
+        let session =
+            Session::create(&Opener::new(store, World::system()).await, NewSession::default()).await.unwrap();
+        let committing = session.clone();
+        tokio::spawn(async move {
+            let mut tx = committing.begin().await.unwrap();
+            tx.append(ROOT, Entry::new("note")).unwrap();
+            tx.commit().await
+        });
+        arrived.notified().await;
+        session
+    });
+    drop(first);
+    runtime().block_on(async {
+        let error = session.begin().await.err().expect("the session is closed");
+        assert!(matches!(error.kind(), ErrorKind::Closed { .. }), "{error}");
+    });
+}
+
+// A caller that stopped waiting for `open` left a lease that nobody held, for a whole term.
+// Guards: a lease has a holder, or is given up.
+#[tokio::test]
+async fn an_opening_that_is_given_up_leaves_no_lease() {
+    let memory = Store::new(Memory::new());
+    let opener = Opener::new(memory.clone(), World::system()).await;
+    let id = Session::create(&opener, NewSession::default()).await.unwrap().id();
+    for polls in 0..8 {
+        let mut open = Box::pin(Session::open(&opener, id));
+        for _ in 0..polls {
+            if (&mut open).now_or_never().is_some() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(open);
+        for _ in 0..8 {
+            tokio::task::yield_now().await;
+        }
+        let row = memory.session(id).await.unwrap().unwrap();
+        assert_eq!(row.owner, None, "given up after {polls} polls");
+    }
 }

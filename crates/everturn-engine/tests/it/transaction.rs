@@ -139,7 +139,7 @@ async fn a_change_that_is_given_up_at_any_wait_is_whole_or_not_there() {
         }
     }
     assert!(!stored.is_empty(), "one went through");
-    assert!(stored[0] > 4, "and some were given up before: {stored:?}");
+    assert!(stored[0] > 2, "and some were given up before: {stored:?}");
 }
 
 #[tokio::test]
@@ -329,4 +329,51 @@ async fn a_value_that_is_no_json_is_refused_before_storage() {
     let error = tx.commit().await.unwrap_err();
     assert_eq!((error.kind(), session.head()), (&ErrorKind::Invalid, head));
     assert!(error.to_string().contains("test.speed"), "{error}");
+}
+
+#[tokio::test]
+async fn a_document_is_retired_and_begun_anew_in_one_transaction() {
+    let session = session().await;
+    let mut tx = session.begin().await.unwrap();
+    tx.doc::<Notes>(()).await.unwrap().text = "first".into();
+    tx.commit().await.unwrap();
+    let mut tx = session.begin().await.unwrap();
+    tx.retire::<Notes>(()).await.unwrap();
+    assert!(tx.snapshot::<Notes>(()).await.unwrap().is_none());
+    assert_eq!(*tx.retire::<Notes>(()).await.unwrap_err().kind(), ErrorKind::NotFound);
+    let fresh = tx.doc::<Notes>(()).await.unwrap();
+    assert_eq!(fresh.text, "");
+    fresh.text = "second".into();
+    tx.commit().await.unwrap();
+    let found = session.documents(ScopeKey::Session).await.unwrap();
+    assert_eq!((found.len(), found[0].number(), &found[0].value()["text"]), (1, 1, &"second".into()));
+    assert_eq!(session.snapshot::<Notes>(()).await.unwrap().unwrap().text, "second");
+}
+
+#[tokio::test]
+async fn labels_of_everturn_s_own_are_refused() {
+    let session = session().await;
+    let mut tx = session.begin().await.unwrap();
+    tx.set_labels([("et.restoring".into(), String::new())].into());
+    assert_eq!(*tx.commit().await.unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[tokio::test]
+async fn a_transaction_sees_what_it_has_purged() {
+    let session = session().await;
+    let mut tx = session.begin().await.unwrap();
+    let entry = tx.append(ROOT, note("secret")).unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = session.begin().await.unwrap();
+    tx.purge(ROOT, entry).await.unwrap();
+    let left = tx.entry(ROOT, entry).await.unwrap();
+    assert!(left.is_purged());
+    tx.purge(ROOT, entry).await.unwrap();
+    assert_eq!(
+        tx.entries(ROOT, None, 1).await.unwrap(),
+        std::slice::from_ref(&left),
+        "again changes nothing"
+    );
+    tx.commit().await.unwrap();
+    assert_eq!(session.entry(ROOT, entry).await.unwrap(), left);
 }

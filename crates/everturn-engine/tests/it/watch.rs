@@ -407,3 +407,66 @@ async fn a_slow_watcher_delays_nobody() {
         assert_eq!(last.cursor.seq, session.head());
     }
 }
+
+// A watch from a cursor told the next document of the kind as if it were the one that was retired.
+// Guards: a watch of a document ends with it, live, told again, and in a newest state.
+#[tokio::test]
+async fn a_watch_ends_with_its_document_however_it_learns_of_the_end() {
+    let session = session().await;
+    count(&session, 1).await;
+    let begin = session.watch(count_part(), Start::Now).next().await.unwrap().cursor;
+    let mut slow = session.watch(count_part(), Start::Now);
+    slow.next().await.unwrap();
+    count(&session, 2).await;
+    retire(&session).await;
+    for n in 3..=150 {
+        count(&session, n).await;
+    }
+    let mut again = session.watch(count_part(), Start::Cursor(begin));
+    while let Ok(frame) = again.next().await {
+        let (_, changed) = changed(frame);
+        assert!(changed.documents.iter().all(|one| one.value.is_none()), "of the next one nothing is told");
+    }
+    assert!(matches!(again.next().await, Err(Ended::Retired)));
+    settle().await;
+    assert!(matches!(slow.next().await, Err(Ended::Retired)), "another one stands where it was");
+}
+
+async fn retire(session: &Session) {
+    let mut tx = session.begin().await.unwrap();
+    tx.retire::<Count>(ROOT).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_first_reason_stays() {
+    let store = store();
+    let session =
+        Session::create(&Opener::new(store.clone(), World::system()).await, NewSession::default()).await;
+    let session = session.unwrap();
+    let mut watch = session.watch(Part::Everything, Start::Now);
+    watch.next().await.unwrap();
+    fence(&store, &session).await;
+    let mut tx = session.begin().await.unwrap();
+    tx.append(ROOT, Entry::new("late")).unwrap();
+    tx.commit().await.unwrap_err();
+    session.close().await.unwrap();
+    assert!(matches!(watch.next().await, Err(Ended::Fenced)));
+}
+
+#[test]
+fn a_watch_goes_on_in_another_runtime() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (session, mut watch) = runtime().block_on(async {
+        let session = session().await;
+        let mut watch = session.watch(Part::Everything, Start::Now);
+        watch.next().await.unwrap();
+        say(&session, "one").await;
+        watch.next().await.unwrap();
+        (session, watch)
+    });
+    runtime().block_on(async {
+        say(&session, "two").await;
+        assert_eq!(texts(&changed(watch.next().await.unwrap()).1), ["two"]);
+    });
+}

@@ -8,7 +8,7 @@ use everturn_core::{
     entry::{Entry, EntryRecord},
     id::{ConversationId, EntryId, TaskId},
     limits::Limits,
-    storage::{DocumentWrite, EntryQuery, Write},
+    storage::{DocumentWrite, EntryQuery, Revision, Write},
 };
 
 use super::Transaction;
@@ -22,6 +22,20 @@ pub(crate) fn entry(entry: &Entry, limits: &Limits) -> Result<()> {
         Some(data) => limits.check_depth(&what(), data.get()),
         None => Ok(()),
     }
+}
+
+/// What can be said of labels by themselves. Those that begin with `et.` are Everturn's own.
+pub(in crate::session) fn labels(labels: &BTreeMap<String, String>, limits: &Limits) -> Result<()> {
+    for (name, value) in labels {
+        limits.check_name("the name of a label", name)?;
+        limits.check(&format!("label {name}"), value.len(), limits.name)?;
+        if name.starts_with("et.") {
+            return Err(Error::invalid(format!(
+                "write label {name}: names that begin with et. are Everturn's own"
+            )));
+        }
+    }
+    Ok(())
 }
 
 impl Transaction {
@@ -48,6 +62,9 @@ impl Transaction {
                 self.check_owner(owner, || format!("task {}", task.id))
             }
             Write::Submission(one) => {
+                if let Some(request) = &one.request {
+                    self.limits().check_name("the request id of a submission", request)?;
+                }
                 self.check_conversation(one.conversation, || format!("submission {}", one.id)).await
             }
             Write::Document(write) => self.check_document(write).await,
@@ -55,18 +72,10 @@ impl Transaction {
                 self.check_conversation(row.conversation, || "a row of the ledger".into()).await
             }
             Write::Title(title) => self.limits().check("the title", title.len(), self.limits().entry),
-            Write::Labels(labels) => self.check_labels(labels),
+            Write::Labels(given) => labels(given, self.limits()),
             // What these refer to is in the store, which checks it.
             Write::Taken(_) | Write::Blob(_) | Write::Purge(_) | Write::Trim(_) => Ok(()),
         }
-    }
-
-    fn check_labels(&self, labels: &BTreeMap<String, String>) -> Result<()> {
-        for (name, value) in labels {
-            self.limits().check_name("the name of a label", name)?;
-            self.limits().check(&format!("label {name}"), value.len(), self.limits().name)?;
-        }
-        Ok(())
     }
 
     async fn check_conversation(&self, id: ConversationId, what: impl Fn() -> String) -> Result<()> {
@@ -99,6 +108,8 @@ impl Transaction {
             ScopeKey::Conversation(id) => {
                 self.check_conversation(id, || format!("document {kind}")).await?;
             }
+            // The documents of a task may end with it.
+            ScopeKey::Task(_) if write.revision == Revision::Retired => {}
             ScopeKey::Task(id) => self.check_owner(Some(id), || format!("document {kind}"))?,
         }
         self.limits().check_name("the kind of a document", kind)

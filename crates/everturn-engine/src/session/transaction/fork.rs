@@ -41,6 +41,7 @@ impl Transaction {
         at: EntryId,
         ownership: Ownership,
     ) -> Result<ConversationId> {
+        self.hold.place()?;
         if !self.sees(parent, at).await? {
             let message =
                 format!("fork conversation {parent} at entry {at}: the entry is not visible from there");
@@ -60,7 +61,7 @@ impl Transaction {
                 }
             }
         }
-        self.writes.push(Write::Conversation(child));
+        self.stage(id.0, Write::Conversation(child));
         let fork = Fork { child: id, sources };
         self.follow(&fork).await?;
         self.forks.push(fork);

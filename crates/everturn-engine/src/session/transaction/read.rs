@@ -15,6 +15,7 @@ impl Transaction {
     ///
     /// Errors: `NotFound`.
     pub async fn conversation(&self, id: ConversationId) -> Result<Conversation> {
+        self.hold.place()?;
         match self.staged_conversation(id) {
             Some(staged) => Ok(staged.clone()),
             None => self.session.conversation(id).await.map(|found| Conversation::clone(&found)),
@@ -35,7 +36,16 @@ impl Transaction {
             return if is_seen { Ok(staged.clone()) } else { Err(unknown()) };
         }
         let query = EntryQuery::one(self.session.id(), &lineage, id);
-        self.session.0.opener.store.entries(query).await?.pop().ok_or_else(unknown)
+        let found = self.session.store().entries(query).await?.pop().ok_or_else(unknown)?;
+        Ok(self.as_purged(found))
+    }
+
+    /// What this transaction has left of an entry.
+    fn as_purged(&self, committed: EntryRecord) -> EntryRecord {
+        match self.staged(committed.id.0) {
+            Some(Write::Purge(left)) => left.clone(),
+            _ => committed,
+        }
     }
 
     /// A page of what a conversation sees, newest first, this transaction's own entries included: up to `limit` entries
@@ -59,7 +69,8 @@ impl Transaction {
         let rest = limit - page.len();
         if rest > 0 {
             let query = EntryQuery { before, limit: rest, ..EntryQuery::of(self.session.id(), lineage) };
-            page.extend(self.session.0.opener.store.entries(query).await?);
+            let committed = self.session.store().entries(query).await?;
+            page.extend(committed.into_iter().map(|entry| self.as_purged(entry)));
         }
         Ok(page)
     }

@@ -110,7 +110,8 @@ impl Transaction {
     }
 
     /// Takes an entry's contents away, for good: a secret that leaked. Its place, kind, head and the hash of its contents
-    /// stay; what it edited stays omitted.
+    /// stay; what it edited stays omitted. What a call was given is in the record of its task too, until that is trimmed.
+    /// Purging again changes nothing.
     ///
     /// Errors: `NotFound` when the conversation does not see the entry; `Invalid` for one of this transaction.
     pub async fn purge(&mut self, conversation: ConversationId, entry: EntryId) -> Result<()> {
@@ -119,10 +120,13 @@ impl Transaction {
             return Err(Error::invalid(format!("purge entry {entry}: this transaction appends it")));
         }
         let mut record = self.entry(conversation, entry).await?;
+        if record.entry.is_purged() {
+            return Ok(());
+        }
         let hash = Sha256::digest(record.entry.to_body()?);
         let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
         record.entry = record.entry.purged(&format!("sha256:{hash}"));
-        self.writes.push(Write::Purge(record));
+        self.stage(entry.0, Write::Purge(record));
         Ok(())
     }
 

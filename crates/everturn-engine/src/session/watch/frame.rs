@@ -7,6 +7,7 @@ use everturn_core::{
     cursor::Cursor,
     document::{Operation, ScopeKey},
     entry::EntryRecord,
+    id::DocumentId,
     storage::{DocumentRecord, Part},
     submission::SubmissionRecord,
     task::TaskRecord,
@@ -114,10 +115,16 @@ impl Frame {
     /// Whether it tells the end of the one document that it is about.
     pub(super) fn retires(&self) -> bool {
         match &self.kind {
-            FrameKind::Changed(changed) => {
-                changed.documents.last().is_some_and(|revision| revision.value.is_none())
-            }
+            FrameKind::Changed(changed) => changed.documents.iter().any(|revision| revision.value.is_none()),
             _ => false,
+        }
+    }
+
+    /// The first document that it tells of.
+    pub(super) fn document(&self) -> Option<DocumentId> {
+        match &self.kind {
+            FrameKind::Changed(changed) => changed.documents.first().map(|revision| revision.record.id),
+            kind => kind.baseline()?.documents.first().map(|document| document.record().id),
         }
     }
 }

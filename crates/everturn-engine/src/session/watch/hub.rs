@@ -68,7 +68,8 @@ pub(super) enum Next {
 impl Watchers {
     /// Tells of a commit, in the order of commits. Costs nothing where nobody watches.
     pub(crate) fn commit(&self, cursor: Cursor, adopted: &Adopted) {
-        if !self.0.state().queues.is_empty() {
+        let is_watched = !self.0.state().queues.is_empty();
+        if is_watched {
             self.0.tell(News::Commit(cursor, Arc::new(adopted.clone())));
         }
     }
@@ -92,9 +93,6 @@ impl Watchers {
             return queue;
         }
         state.queues.push(Arc::downgrade(&queue));
-        if !std::mem::replace(&mut state.is_running, true) {
-            tokio::spawn(hand_on(self.0.clone()));
-        }
         queue
     }
 }
@@ -110,41 +108,63 @@ impl Hub {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, news: News) {
+    /// Hands news on, in a task of its own where there is a runtime to run it.
+    fn tell(self: &Arc<Self>, news: News) {
         let mut state = self.state();
+        state.news.push(news);
         if state.is_running {
-            state.news.push(news);
+            drop(state);
             self.told.notify_one();
+            return;
+        }
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => {
+                state.is_running = true;
+                drop(state);
+                // Made here: it says that it ended also when the runtime ends before it began.
+                let running = Running(self.clone());
+                runtime.spawn(running.hand_on());
+            }
+            Err(_) => {
+                drop(state);
+                self.hand_on_all();
+            }
         }
     }
 
-    /// Takes the news, and who is to hear them; none when nobody is left or all is said.
-    fn take(&self) -> Option<(Vec<News>, Vec<Arc<Queue>>)> {
+    /// Hands on what there is. Gives whether anyone may hear more.
+    fn hand_on_all(&self) -> bool {
         let mut state = self.state();
         state.queues.retain(|queue| queue.strong_count() > 0);
         let queues: Vec<_> = state.queues.iter().filter_map(Weak::upgrade).collect();
         let news = std::mem::take(&mut state.news);
-        let is_over = news.iter().any(|news| matches!(news, News::End(_)));
-        state.is_running = !queues.is_empty() && !is_over;
-        (!queues.is_empty()).then_some((news, queues))
-    }
-
-    fn is_running(&self) -> bool {
-        self.state().is_running
+        drop(state);
+        queues.iter().for_each(|queue| queue.put(&news));
+        !queues.is_empty() && !news.iter().any(|news| matches!(news, News::End(_)))
     }
 }
 
-/// Hands news on until nobody watches.
-async fn hand_on(hub: Arc<Hub>) {
-    while let Some((news, queues)) = hub.take() {
-        for queue in &queues {
-            queue.put(&news);
+/// The task that hands news on, until nobody watches.
+struct Running(Arc<Hub>);
+
+impl Running {
+    async fn hand_on(self) {
+        while self.0.hand_on_all() {
+            self.0.told.notified().await;
         }
-        drop(queues);
-        if !hub.is_running() {
-            return;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.is_running = false;
+        let is_left = !state.news.is_empty();
+        drop(state);
+        if is_left {
+            // What came while it ended.
+            self.0.hand_on_all();
         }
-        hub.told.notified().await;
     }
 }
 
@@ -190,7 +210,8 @@ impl Waiting {
                 self.commits.clear();
                 self.gap = Some(FrameKind::Resync);
             }
-            News::End(end) => self.end = Some(end.clone()),
+            // The first reason stays.
+            News::End(end) => drop(self.end.get_or_insert_with(|| end.clone())),
         }
         true
     }
