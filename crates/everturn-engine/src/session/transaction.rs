@@ -314,6 +314,11 @@ impl Transaction {
     /// waiting for too long; what storage says otherwise.
     pub async fn commit(self) -> Result<Seq> {
         let line = self.hold.take()?;
+        let held = self.session.0.opener.world.clock.now().since(self.time);
+        tracing::debug!(
+            session = %self.session.id(), at = %self.hold.at(), held_ms = held.as_millis(), writes = self.writes.len(),
+            "a transaction leaves the line to be committed"
+        );
         let session = self.session.clone();
         let committing = tokio::spawn(self.commit_with(line));
         committing.await.unwrap_or_else(|fault| {
