@@ -10,7 +10,7 @@ const KILL: i32 = 9;
 /// Runs the program; gives what the session came to, or none when the program was killed.
 fn run(directory: &Path, kill: Option<(&str, u64)>) -> Option<Outcome> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_killed"));
-    command.arg(directory);
+    command.arg("turns").arg(directory);
     if let Some((moment, number)) = kill {
         command.args([moment, &number.to_string()]);
     }
