@@ -57,13 +57,18 @@ impl Life<'_> {
 
 /// What the other session has: as often as it is asked for, once.
 async fn fill(other: &Session) -> Result<()> {
-    let there = other.entries(ROOT, None, usize::MAX).await?.len();
+    let there = other.entries(ROOT, None, usize::MAX).await?;
+    let there = there.iter().filter(|entry| entry.kind == "note").count();
     for n in there..4 {
         let mut writer = other.write_blob();
         writer.write(format!("bytes {n}").as_bytes()).await?;
         let blob = writer.finish().await?;
         let mut tx = other.begin().await?;
         tx.append(ROOT, Entry::new("note").message(Message::user(format!("kept {n}"))))?;
+        // So many that a deletion takes them away in more than one slice.
+        for more in 0..20 {
+            tx.append(ROOT, Entry::new("more").data(more)?)?;
+        }
         tx.doc::<Draft>(()).await?.text.push_str("kept ");
         tx.create_task(NewTask::new(ROOT, "worlds.work", 1))?;
         tx.refer(blob);

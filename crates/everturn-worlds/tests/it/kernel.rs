@@ -1,6 +1,9 @@
 //! The crash explorer over the kernel alone, in memory: the world stops before or after any operation of the store,
 //! reads included, and again in the next life; or the answer to a commit is lost. The end is always the same.
 
+mod killed;
+mod torn;
+
 use std::{
     collections::BTreeMap,
     sync::{
@@ -170,7 +173,7 @@ fn a_kernel_that_stops_twice_comes_to_the_same_end() {
         for (with, second) in stops().take_while(|(_, number)| *number <= count).enumerate() {
             worlds += 1;
             // Neighbours of each first stop are tried with different second ones.
-            if (at as u64 * 31 + with as u64) % SAMPLE == 0 && explore(&[first, second], &expected) {
+            if (at as u64 * 31 + with as u64).is_multiple_of(SAMPLE) && explore(&[first, second], &expected) {
                 tried += 1;
             }
         }
@@ -209,7 +212,7 @@ fn lose(number: u64, fate: Fate, later: u64, expected: &Outcome) {
     losses.lose(number, fate);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let store = losses.around(remains.memory.clone());
-    let late = Late { store, losses: losses.clone(), after: number + later, count: AtomicU64::new(0) };
+    let late = Late { store, losses, after: number + later, count: AtomicU64::new(0) };
     let store = Store::new(Layered(late));
     let when = format!("the answer to commit {number} is lost: {fate:?}, {later} later");
     let outcome = runtime.block_on(async {

@@ -4,4 +4,5 @@
 mod explorer;
 mod kernel;
 mod killed;
+mod processes;
 mod tidy;
