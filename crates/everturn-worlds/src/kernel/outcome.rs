@@ -5,7 +5,7 @@ use everturn::{
     clock::Timestamp,
     document::ScopeKey,
     id::{ConversationId, Epoch, Seq, SessionId, TaskId},
-    storage::{BlobQuery, ChangeQuery, MailFilter, SessionRow, TaskQuery},
+    storage::{BlobQuery, CHUNK, ChangeQuery, MailFilter, SessionRow, TaskQuery},
 };
 use serde::{Deserialize, Serialize};
 
@@ -84,12 +84,11 @@ impl Life<'_> {
         let mut blobs = store.blobs(session).await?;
         blobs.sort_by_key(|blob| blob.0);
         for blob in blobs {
-            let query = BlobQuery { blob, from: 0, limit: usize::MAX };
-            let part = store
-                .blob(query)
-                .await?
-                .map(|part| (part.size, part.bytes.len(), part.bytes.last().copied()));
-            records.push(format!("blob {blob}: {part:?}"));
+            // All of a small one; of a large one the end of its first chunk, and what comes behind it.
+            for from in [0, CHUNK - 8] {
+                let part = store.blob(BlobQuery { blob, from: from as u64, limit: 32 }).await?;
+                records.push(format!("blob {blob} from {from}: {part:?}"));
+            }
         }
         Ok(records)
     }
