@@ -1,9 +1,10 @@
 //! Who follows the session: with its owner, and from outside. Each writes down what it saw, with its place.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use everturn::{
-    Cursor, Error, Result, SessionReader,
+    Cursor, Error, Result, SessionReader, SystemClock,
+    clock::Clock,
     id::{ConversationId, Epoch, Seq},
     kernel::Session,
     storage::Part,
@@ -22,6 +23,9 @@ pub const READER: &str = "reader's";
 
 /// How many commits the reader leaves until it looks.
 const LEFT: u64 = 4;
+
+/// How long a watcher waits for what is stored until it says that it was forgotten. Nobody who is told waits for this.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) struct Watchers {
     owner: Watcher,
@@ -69,8 +73,15 @@ impl Watchers {
 impl Watcher {
     async fn read_up_to(&mut self, seq: Seq, notebook: &Notebook) -> Result<()> {
         while self.seen != seq {
+            let frame = tokio::select! {
+                biased;
+                frame = self.watch.next() => frame,
+                () = SystemClock.sleep(PATIENCE) => {
+                    return Err(Error::invalid(format!("{} watch is not told of seq {seq}", self.name)));
+                }
+            };
             let ended = |why| Error::invalid(format!("{} watch ended before seq {seq}: {why}", self.name));
-            let frame = self.watch.next().await.map_err(ended)?;
+            let frame = frame.map_err(ended)?;
             self.seen = frame.cursor.seq;
             notebook.write(line(self.name, frame)?)?;
         }
