@@ -26,7 +26,8 @@ const ROOT: ConversationId = ConversationId::ROOT;
 /// What was asked for, as `name=number`.
 type Wishes = HashMap<String, u64>;
 
-#[tokio::main]
+// On the main thread, for that is where a signal to the process arrives: before the call that sends it returns.
+#[tokio::main(flavor = "current_thread")]
 async fn main() {
     thread::spawn(|| {
         // Whoever started this process holds the other end: when it goes, so does this.
