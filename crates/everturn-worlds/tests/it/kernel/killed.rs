@@ -8,7 +8,7 @@ use super::{check, operations, undisturbed};
 use crate::killed::run;
 
 /// Every so many operations the process is killed.
-const EVERY: u64 = 8;
+const EVERY: u64 = 11;
 
 /// What an undisturbed process comes to.
 pub(super) fn undisturbed_on_disk() -> Outcome {
