@@ -1,3 +1,7 @@
 //! Worlds in which Everturn is tried out: processes that are killed, and benches. Not published.
 
+pub mod kernel;
+pub mod notebook;
+pub mod operations;
 pub mod scenario;
+pub mod still;

@@ -43,7 +43,7 @@ fn life(memory: &Store, effects: &Path, stop: Option<Stop>) -> Option<Outcome> {
 }
 
 /// What the operating system does for a store on disk: the lease of an owner that is gone is free.
-async fn give_up_leases(memory: &Store) {
+pub(crate) async fn give_up_leases(memory: &Store) {
     for row in memory.sessions(SessionQuery::default()).await.unwrap() {
         if let Some((owner, _)) = row.owner {
             memory.release(row.id, owner, row.epoch).await.unwrap();

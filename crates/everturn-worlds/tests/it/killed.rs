@@ -4,23 +4,34 @@ use std::{os::unix::process::ExitStatusExt, path::Path, process::Command};
 
 use everturn::{store::Store, submission::End};
 use everturn_worlds::scenario::{Outcome, live};
+use serde::de::DeserializeOwned;
 
 const KILL: i32 = 9;
 
-/// Runs the program; gives what the session came to, or none when the program was killed.
-fn run(directory: &Path, kill: Option<(&str, u64)>) -> Option<Outcome> {
+/// Runs a scenario of the program; gives what the session came to, or none when the program was killed.
+pub(crate) fn run<T: DeserializeOwned>(
+    scenario: &str,
+    directory: &Path,
+    kill: Option<(&str, &str)>,
+) -> Option<T> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_killed"));
-    command.arg(directory);
-    if let Some((moment, number)) = kill {
-        command.args([moment, &number.to_string()]);
+    command.arg(scenario).arg(directory);
+    if let Some((when, which)) = kill {
+        command.args([when, which]);
     }
     let output = command.output().unwrap();
     if output.status.signal() == Some(KILL) {
         return None;
     }
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{kill:?}: {said}");
     Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// The same for the scenario of turns.
+fn turns(directory: &Path, kill: Option<(&str, u64)>) -> Option<Outcome> {
+    let kill = kill.map(|(moment, number)| (moment, number.to_string()));
+    run("turns", directory, kill.as_ref().map(|(moment, number)| (*moment, number.as_str())))
 }
 
 pub(crate) fn check(outcome: &Outcome, when: &str) {
@@ -42,11 +53,11 @@ fn a_process_killed_at_any_commit_goes_on_to_the_same_end() {
         for moment in ["before", "after"] {
             let directory = tempfile::tempdir().unwrap();
             let when = format!("killed {moment} commit {number}");
-            let outcome = match run(directory.path(), Some((moment, number))) {
+            let outcome = match turns(directory.path(), Some((moment, number))) {
                 Some(outcome) => outcome,
                 None => {
                     (was_killed, kills) = (true, kills + 1);
-                    run(directory.path(), None).expect("nobody kills it now")
+                    turns(directory.path(), None).expect("nobody kills it now")
                 }
             };
             check(&outcome, &when);
@@ -69,7 +80,7 @@ fn a_process_killed_again_and_again_gets_there() {
         let directory = tempfile::tempdir().unwrap();
         let mut kills = 0;
         let outcome = loop {
-            match run(directory.path(), Some(("after", step))) {
+            match turns(directory.path(), Some(("after", step))) {
                 Some(outcome) => break outcome,
                 None => kills += 1,
             }

@@ -2,5 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test's unwrap is an assertion")]
 
 mod explorer;
+mod kernel;
 mod killed;
+mod processes;
 mod tidy;
