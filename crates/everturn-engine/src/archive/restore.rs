@@ -79,11 +79,11 @@ impl<R: AsyncBufRead + Unpin + Send> Restoring<R> {
         let Some(Line::Commit(first)) = lines.next().await? else {
             return Err(invalid("its first commit is missing"));
         };
-        let mut conversations = BTreeSet::new();
-        check_commit(&header, &mut conversations, &first)?;
-        if first.seq != Seq(1) || !conversations.contains(&ConversationId::ROOT) {
+        if first.seq != Seq(1) || first.conversations().all(|id| id != ConversationId::ROOT) {
             return Err(invalid("its first commit is not the one that created the session"));
         }
+        let mut conversations = BTreeSet::new();
+        check_commit(&header, &mut conversations, &first)?;
         remove_remains(opener, &header).await?;
         let epoch = create(opener, &header, first.into_writes()?).await?;
         Ok(Self {

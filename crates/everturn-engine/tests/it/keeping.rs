@@ -1,5 +1,7 @@
 //! Keeping a store: retention, archives and what brings them back, deletion.
 
+mod archive;
+
 use everturn_core::{
     ErrorKind,
     clock::Timestamp,
