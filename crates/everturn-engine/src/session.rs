@@ -33,7 +33,7 @@ use everturn_core::{
 };
 use tokio::sync::{Notify, OwnedMutexGuard, watch as latest};
 
-use crate::World;
+use crate::{World, archive::is_half_restored};
 pub use blob::BlobWriter;
 pub(crate) use commit::is_final;
 pub use context::WorkContext;
@@ -44,10 +44,6 @@ pub use stranger::SessionReader;
 pub(crate) use transaction::check_entry;
 pub use transaction::{NewTask, Transaction};
 use watch::Watchers;
-
-/// The label of a session that is being restored: nobody works in it before it is whole. Labels that begin with `et.` are
-/// Everturn's own.
-pub(crate) const RESTORING: &str = "et.restoring";
 
 /// An open session: the right to commit to it, and a cheap handle. Cloning it shares it.
 ///
@@ -177,7 +173,7 @@ impl Session {
     /// Errors: `NotFound`; `Owned` while someone else has it open.
     pub async fn open(opener: &Opener, id: SessionId) -> Result<Self> {
         let row = opener.store.session(id).await?;
-        if row.is_some_and(|row| row.new.labels.contains_key(RESTORING)) {
+        if row.is_some_and(|row| is_half_restored(&row)) {
             return Err(Error::conflict(format!(
                 "open session {id}: it is being brought back from an archive, or that was cut off; restore it again"
             )));

@@ -5,9 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use everturn::{id::SessionId, kernel::Session};
+use everturn::{Error, id::SessionId, kernel::Session};
+use tempfile::NamedTempFile;
 use tokio::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{AsyncWriteExt, BufReader, BufWriter},
 };
 
@@ -20,12 +21,15 @@ use crate::{
 pub(crate) async fn write(place: &Place, id: SessionId, file: &Path, delete: bool) -> Result<Exit, Failure> {
     let host = Host::open(place, Missing::Refuse).await?;
     let session = Session::open(host.harness.opener(), id).await?;
-    let unfinished = Unfinished::create(file).await?;
+    if delete {
+        prove(&host, id).await?;
+    }
+    let unfinished = Unfinished::create(file)?;
     let faulty = |fault: io::Error| refused("write", file, &fault);
-    let mut out = BufWriter::new(unfinished.file.try_clone().await.map_err(faulty)?);
+    let mut out = BufWriter::new(unfinished.open().map_err(faulty)?);
     session.archive(&mut out).await?;
     out.shutdown().await.map_err(faulty)?;
-    unfinished.finish().await?;
+    unfinished.finish()?;
     if delete {
         session.delete().await?;
     } else {
@@ -39,37 +43,66 @@ pub(crate) async fn write(place: &Place, id: SessionId, file: &Path, delete: boo
     Ok(Exit::Answered)
 }
 
-/// A file that goes away unless it is finished, so that what is there is whole.
+/// Proves that a session agrees with itself: one that does not is not brought back from an archive, and so is not deleted.
+async fn prove(host: &Host, id: SessionId) -> Result<(), Failure> {
+    match host.harness.verify(id).await?.into_iter().next() {
+        Some(finding) => {
+            Err(Error::corrupt(finding.what, format!("session {id}, {}", finding.record)).into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// A file under a name of its own beside the one that it gets when it is finished, so that what has that name is whole, even
+/// after a kill.
 struct Unfinished {
     path: PathBuf,
-    file: File,
-    is_finished: bool,
+    file: NamedTempFile,
 }
 
 impl Unfinished {
-    async fn create(path: &Path) -> Result<Self, Failure> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        options.mode(0o600);
-        let file = options.open(path).await.map_err(|fault| refused("write", path, &fault))?;
-        Ok(Self { path: path.into(), file, is_finished: false })
+    fn create(path: &Path) -> Result<Self, Failure> {
+        let unfinished = || {
+            if path.symlink_metadata().is_ok() {
+                return Err(io::Error::from(io::ErrorKind::AlreadyExists));
+            }
+            // Only its owner may read it.
+            tempfile::Builder::new().prefix(".everturn-").suffix(".part").tempfile_in(directory(path))
+        };
+        let file = unfinished().map_err(|fault| refused("write", path, &fault))?;
+        Ok(Self { path: path.into(), file })
     }
 
-    /// Keeps the file, once it survives the power.
-    async fn finish(mut self) -> Result<(), Failure> {
-        self.file.sync_all().await.map_err(|fault| refused("write", &self.path, &fault))?;
-        self.is_finished = true;
-        Ok(())
+    fn open(&self) -> io::Result<File> {
+        self.file.as_file().try_clone().map(File::from_std)
+    }
+
+    /// Gives the file its name, unless something has it by now. What is named survives the power.
+    fn finish(self) -> Result<(), Failure> {
+        let Self { path, file } = self;
+        let named = file
+            .as_file()
+            .sync_all()
+            .and_then(|()| file.persist_noclobber(&path).map_err(|refused| refused.error))
+            .and_then(|_| sync(directory(&path)));
+        named.map_err(|fault| refused("write", &path, &fault))
     }
 }
 
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        if !self.is_finished {
-            let _gone = std::fs::remove_file(&self.path);
-        }
-    }
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A name survives the power only once its directory does.
+#[cfg(unix)]
+fn sync(directory: &Path) -> io::Result<()> {
+    std::fs::File::open(directory)?.sync_all()
+}
+
+/// Here a directory cannot be opened; the system keeps its names by itself.
+#[cfg(not(unix))]
+fn sync(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 pub(crate) async fn restore(place: &Place, file: &Path) -> Result<Exit, Failure> {
@@ -84,3 +117,6 @@ pub(crate) async fn restore(place: &Place, file: &Path) -> Result<Exit, Failure>
 fn refused(attempted: &str, file: &Path, fault: &io::Error) -> Failure {
     Failure::usage(format!("{attempted} {}: {fault}", file.display()))
 }
+
+#[cfg(test)]
+mod tests;

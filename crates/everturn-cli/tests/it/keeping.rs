@@ -38,7 +38,8 @@ fn a_session_goes_out_to_a_file_and_comes_back() {
     assert_eq!(place.run(&["restore", "out.jsonl"]).well().trim(), id);
     assert_eq!(place.run(&["show", &id]).well(), before);
     place.run(&["restore", "out.jsonl"]).refused(1, "the store has it");
-    place.run(&["archive", &id, "out.jsonl"]).refused(2, "write out.jsonl");
+    place.run(&["archive", &id, "out.jsonl", "--delete"]).refused(2, "write out.jsonl");
+    assert_eq!(place.run(&["show", &id]).well(), before, "what is not in a file is not deleted");
     place.run(&["run", "--session", &id, "and on it goes"]).well();
     let text = fs::read_to_string(place.path().join("out.jsonl")).unwrap();
     place.write("changed.jsonl", &text.replacen("hello", "jello", 1));

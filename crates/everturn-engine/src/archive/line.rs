@@ -5,6 +5,7 @@ use everturn_core::{
     Error, Result,
     clock::Timestamp,
     conversation::Conversation,
+    document::ScopeKey,
     entry::{Entry, EntryRecord},
     id::{BlobId, ConversationId, EntryId, Epoch, Seq, SessionId, TaskId},
     json::RawJson,
@@ -41,14 +42,17 @@ pub(super) struct Header {
     pub(super) created: Timestamp,
     pub(super) used: Timestamp,
     pub(super) head: Seq,
+    /// Up to which commit history was trimmed.
+    #[serde(default)]
+    pub(super) floor: Seq,
     pub(super) epoch: Epoch,
     pub(super) minted: u64,
 }
 
 impl Header {
-    pub(super) fn of(row: &SessionRow) -> Self {
+    pub(super) fn of(row: &SessionRow, floor: Seq) -> Self {
         let SessionRow { id, created, used, head, epoch, minted, .. } = *row;
-        Self { form: FORM, id, new: row.new.clone(), created, used, head, epoch, minted }
+        Self { form: FORM, id, new: row.new.clone(), created, used, head, floor, epoch, minted }
     }
 }
 
@@ -106,6 +110,28 @@ impl TryFrom<Change> for Commit {
 }
 
 impl Commit {
+    /// The ids of what it has.
+    pub(super) fn ids(&self) -> impl Iterator<Item = u64> {
+        let ids = self.conversations.iter().map(|one| one.id.0);
+        let ids = ids.chain(self.entries.iter().map(|one| one.id.0));
+        let ids = ids.chain(self.tasks.iter().map(|one| one.id.0));
+        let ids = ids.chain(self.submissions.iter().map(|one| one.id.0));
+        ids.chain(self.documents.iter().map(|one| one.record.id.0))
+    }
+
+    /// The conversations that it creates.
+    pub(super) fn conversations(&self) -> impl Iterator<Item = ConversationId> {
+        self.conversations.iter().map(|one| one.id)
+    }
+
+    /// The conversations whose documents it revises.
+    pub(super) fn scopes(&self) -> impl Iterator<Item = ConversationId> {
+        self.documents.iter().filter_map(|document| match document.record.scope {
+            ScopeKey::Conversation(id) => Some(id),
+            ScopeKey::Session | ScopeKey::Task(_) => None,
+        })
+    }
+
     /// The writes that store it again.
     pub(super) fn into_writes(self) -> Result<Vec<Write>> {
         let seq = self.seq;

@@ -1,5 +1,7 @@
 //! Keeping a store: retention, archives and what brings them back, deletion.
 
+mod archive;
+
 use everturn_core::{
     ErrorKind,
     clock::Timestamp,
@@ -189,31 +191,51 @@ impl Layer for Ending {
     }
 }
 
-#[tokio::test]
-async fn a_restoration_that_was_cut_off_anywhere_is_begun_anew() {
-    let from = opener(store()).await;
-    let session = rich(&from).await;
-    let mut archive = Vec::new();
-    session.archive(&mut archive).await.unwrap();
-    let before = all(&from.store, session.id()).await;
+/// A process of its own: when it ends, so does all that runs in it.
+fn life<T>(living: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(living)
+}
+
+#[test]
+fn a_restoration_that_was_cut_off_anywhere_is_begun_anew() {
+    let (id, archive, before) = life(async {
+        let from = opener(store()).await;
+        let session = rich(&from).await;
+        let mut archive = Vec::new();
+        session.archive(&mut archive).await.unwrap();
+        (session.id(), archive, all(&from.store, session.id()).await)
+    });
     for passes in 1.. {
         let memory = store();
-        let ending = opener(Store::new(Layered(Ending(memory.clone(), AtomicUsize::new(passes))))).await;
-        let restored = Session::restore(&ending, archive.as_slice()).now_or_never();
-        let is_done = restored.is_some();
-        drop(restored);
-        let found = memory.sessions(SessionQuery::default()).await.unwrap();
-        let is_whole = found.iter().any(|row| !row.new.labels.contains_key("et.restoring"));
-        // What the operating system does for a store on disk: the lease of an owner that is gone is free.
-        for row in found {
-            memory.release(row.id, ending.owner, row.epoch).await.unwrap();
-        }
-        let again = opener(memory.clone()).await;
-        let restored = match is_whole {
-            true => Session::open(&again, session.id()).await.unwrap(),
-            false => Session::restore(&again, archive.as_slice()).await.unwrap(),
-        };
-        assert_eq!(all(&memory, restored.id()).await, before, "cut off after {passes} operations");
+        let is_done = life(async {
+            let ending = Layered(Ending(memory.clone(), AtomicUsize::new(passes)));
+            let ending = opener(Store::new(ending)).await;
+            let mut restoring = Box::pin(Session::restore(&ending, archive.as_slice()));
+            // As far as it comes: then it waits for a store that has ended.
+            for _ in 0..200 {
+                if (&mut restoring).now_or_never().is_some() {
+                    return true;
+                }
+                tokio::task::yield_now().await;
+            }
+            false
+        });
+        life(async {
+            let found = memory.sessions(SessionQuery::default()).await.unwrap();
+            let is_whole = found.iter().any(|row| !row.new.labels.contains_key("et.restoring"));
+            // What the operating system does for a store on disk: the lease of an owner that is gone is free.
+            for row in &found {
+                if let Some((owner, _)) = row.owner {
+                    memory.release(row.id, owner, row.epoch).await.unwrap();
+                }
+            }
+            let again = opener(memory.clone()).await;
+            let restored = match is_whole {
+                true => Session::open(&again, id).await.unwrap(),
+                false => Session::restore(&again, archive.as_slice()).await.unwrap(),
+            };
+            assert_eq!(all(&memory, restored.id()).await, before, "cut off after {passes} operations");
+        });
         if is_done {
             assert!(passes > 10, "{passes}");
             break;
