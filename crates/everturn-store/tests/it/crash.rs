@@ -212,7 +212,7 @@ fn child_on_a_failing_disk_with_a_reader() {
 }
 
 // What has no proof in the session's row was said to have been looked up after a COMMIT failed, and was not.
-// Guards: what does no harm when it is done twice is done again; a deletion is found by its mark.
+// Guards: what does no harm when it is done twice is done again, and answered by that.
 #[test]
 fn what_is_no_commit_survives_a_disk_that_fails_at_commit() {
     let file = Temporary::new();

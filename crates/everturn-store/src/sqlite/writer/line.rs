@@ -201,7 +201,7 @@ impl Line {
     ///
     /// A sync that failed is never tried again: the log's pages count as written then, whether they are or not. A new
     /// connection moves the log into the file instead and cuts it, so that what it shows afterwards is what is stored.
-    /// Until that succeeds nothing is answered from the log, and nothing is written to it.
+    /// Until that succeeds no request is answered by what the log shows, and nothing is written to it.
     fn look_up(&mut self, group: Vec<Request>, fault: Fault) {
         self.is_doubtful = true;
         let cut = self.reopen();
