@@ -48,15 +48,10 @@ impl Message {
 
     /// Bytes of text in the message: what its JSON weighs at least.
     pub fn weight(&self) -> usize {
-        let weigh = |part: &Part| match part {
-            Part::Text(text) | Part::Thinking(text) => text.len(),
-            Part::Call(call) => call.name.len() + call.arguments.get().len(),
-            Part::Opaque(item) => item.get().len(),
-        };
         match self {
             Self::System(system) => system.text.len(),
-            Self::User(user) => user.parts.iter().map(weigh).sum(),
-            Self::Assistant(assistant) => assistant.parts.iter().map(weigh).sum(),
+            Self::User(user) => user.parts.iter().map(Part::weight).sum(),
+            Self::Assistant(assistant) => assistant.parts.iter().map(Part::weight).sum(),
             Self::Result(result) => result.text.len(),
         }
     }
@@ -205,6 +200,17 @@ pub enum Part {
     /// An item of the provider that is kept byte for byte and sent back to it in place (signatures, encrypted
     /// reasoning), and to no other provider.
     Opaque(RawJson),
+}
+
+impl Part {
+    /// Bytes of text in the part.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Thinking(text) => text.len(),
+            Self::Call(call) => call.name.len() + call.arguments.get().len(),
+            Self::Opaque(item) => item.get().len(),
+        }
+    }
 }
 
 /// A tool call as the model asked for it.

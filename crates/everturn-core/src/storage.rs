@@ -39,7 +39,9 @@ port! {
     ///
     /// Promise: reads see committed state only, and never block a writer. Cancelling a caller leaves nothing half
     /// done. Each promise is a function of `everturn-testkit`, which every backend runs.
-    /// Errors: those of [`ErrorKind`](crate::ErrorKind), each with its own meaning; none is reported as another.
+    /// Errors: those of [`ErrorKind`](crate::ErrorKind), each with its own meaning; none is reported as another. Where
+    /// an answer was lost on the way, what does no harm when it is done twice (a renewal, a release, mail, a piece of a
+    /// blob, its seal) may be `Unavailable` though it is stored: the message says so, and it is to be tried again.
     ///
     /// Implementers write `async fn`; [`Memory`](crate::memory::Memory) is the reference.
     trait Storage;
@@ -165,7 +167,7 @@ port! {
 
     /// Leaves a request for a session, whoever owns it.
     ///
-    /// Promise: idempotent by its key. When it returns it survives the power. A submission whose request id the
+    /// Promise: idempotent by its key. When it returns it survives the power. What submits under a request id that the
     /// conversation has is not posted: the answer names the submission.
     /// Errors: `NotFound` for an unknown session.
     async fn post(&self, mail: Mail) -> Result<Posted>;

@@ -95,9 +95,14 @@ impl Sqlite {
             file::inspect(path, true)?;
         }
         let place = Arc::new(Place::new(path, options)?);
+        // Whoever died with the log as it is may have been about to cut away what was purged or deleted.
+        let was_left = !file::is_log_at_rest(place.path()) && owners.other().is_none();
         let mut connection = place.open_writer()?;
         schema::bring_up_to_date(&mut connection, place.path())?;
         let checkpointer = Checkpointer::start(&place)?;
+        if was_left {
+            checkpointer.bell().soil();
+        }
         let doorbell = Doorbell::start(doorbell::look(Arc::clone(&place)));
         let bell = checkpointer.bell();
         let writer = Writer::start(connection, &place, (bell.clone(), doorbell.rope()));
@@ -119,15 +124,22 @@ impl Sqlite {
 
 impl Storage for Sqlite {
     async fn create(&self, create: Create) -> Result<Created> {
-        let first = &create.first;
-        let ticket = Ticket {
-            attempted: format!("create session {}", first.session),
-            whose: Whose::Session(first.session),
-            durability: first.durability,
-            proof: Some(Proof::of(first)),
-        };
-        let bodies = body::of(first)?;
-        self.writer.write(ticket, move |db| session::create(db, &create, &bodies)).await
+        let bodies = body::of(&create.first)?;
+        let shared = Arc::new((create, bodies));
+        loop {
+            let (create, first) = (Arc::clone(&shared), &shared.0.first);
+            let ticket = Ticket {
+                attempted: format!("create session {}", first.session),
+                whose: Whose::Session(first.session),
+                durability: first.durability,
+                proof: Some(Proof::of(first)),
+            };
+            let work = move |db: &Connection| session::create(db, &create.0, &create.1);
+            if let Some(created) = self.writer.write(ticket, work).await? {
+                return Ok(created);
+            }
+            self.remove_contents(first.session).await?;
+        }
     }
 
     async fn claim(&self, claim: Claim) -> Result<Lease> {
@@ -135,7 +147,7 @@ impl Storage for Sqlite {
             attempted: format!("claim session {}", claim.session),
             whose: Whose::Session(claim.session),
             durability: Durability::Durable,
-            proof: Some(Proof::owned_by(claim.owner)),
+            proof: Some(Proof::Owner(claim.owner)),
         };
         let owners = Arc::clone(&self.owners);
         self.writer.write(ticket, move |db| session::claim(db, &owners, &claim)).await
@@ -321,4 +333,14 @@ impl Storage for Sqlite {
     async fn stats(&self) -> Result<Stats> {
         Ok(self.writer.stats())
     }
+}
+
+/// For tests: a file with the schema and nothing in it, and a connection to it.
+#[cfg(test)]
+fn empty() -> (tempfile::TempDir, Connection) {
+    let directory = tempfile::tempdir().expect("there is room for temporary files");
+    let path = directory.path().join("work.db");
+    let options = Options::new(everturn_testkit::store::scene::owner());
+    drop(everturn_testkit::block_on(Sqlite::open(path.clone(), options)).expect("the store opens"));
+    (directory, Connection::open(path).expect("the file opens"))
 }

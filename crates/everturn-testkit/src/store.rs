@@ -203,6 +203,7 @@ promises! { $
         mail_is_taken_once
         a_batch_does_not_take_mail_twice
         a_submission_that_is_there_is_not_posted
+        what_asks_about_a_submission_is_posted
         posting_needs_no_lease
         keys_belong_to_their_session
         mail_for_an_unknown_session_is_not_found

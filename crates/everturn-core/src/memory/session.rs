@@ -260,12 +260,17 @@ impl Session {
         if let Some(row) = self.letter(&mail.key) {
             return row.receipt.clone().map_or(Posted::Waiting, Posted::Ended);
         }
-        let request = mail.conversation.zip(mail.request.clone());
-        if let Some(SubmissionId(id)) = request.and_then(|key| self.requests.get(&key)) {
+        if let Some(SubmissionId(id)) = self.submitted(&mail) {
             return Posted::Ended(Receipt::Accepted { id: Some(*id) });
         }
         self.mail.push((None, MailRow { mail, receipt: None }));
         Posted::New
+    }
+
+    /// The submission that the mail would be once more.
+    fn submitted(&self, mail: &Mail) -> Option<&SubmissionId> {
+        let (conversation, request) = mail.submits()?;
+        self.requests.get(&(conversation, request.to_owned()))
     }
 
     fn letter(&self, key: &str) -> Option<&MailRow> {

@@ -1,15 +1,19 @@
 //! One commit, as it is handed to a store.
 
+#[cfg(test)]
+mod tests;
+
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{DocumentWrite, Taken};
+use super::{DocumentWrite, Receipt, Taken};
 use crate::{
     clock::Timestamp,
     conversation::Conversation,
     entry::EntryRecord,
-    id::{BlobId, Epoch, OwnerId, Seq, SessionId},
-    submission::SubmissionRecord,
-    task::TaskRecord,
+    id::{BlobId, Epoch, OwnerId, Seq, SessionId, TaskId},
+    message::Part,
+    submission::{End, SubmissionRecord, SubmissionState},
+    task::{TaskOutcome, TaskRecord, TaskState},
     usage::UsageRow,
 };
 
@@ -126,27 +130,75 @@ pub enum Committed {
     Already,
     /// Nobody can say yet whether it is stored: the connection was lost, or a deadline passed, on the way.
     ///
-    /// The caller sends the same batch again until it is told. What is stored stays stored once.
+    /// The caller sends the same batch again until it is told. What is stored stays stored once. What refuses a later
+    /// copy for a while (`Unavailable`) says nothing of the first.
     Unknown,
 }
 
+/// About what the names and numbers of a record take, and those of a span of a lineage.
+const RECORD: usize = 128;
+const SPAN: usize = 48;
+
 impl Write {
-    /// About how many bytes of JSON it stores: a lower bound that costs no encoding.
+    /// About how many bytes of JSON it stores, without encoding it: all text and JSON that it brings, and a constant for
+    /// what stands around it where records are many and small. Never much less than it stores, so it can be limited.
+    ///
+    /// ```
+    /// use everturn_core::{id::Seq, storage::Write};
+    /// assert_eq!(Write::Title("pumps".into()).weight(), 5);
+    /// assert_eq!(Write::Trim(Seq(4)).weight(), 0, "it brings nothing");
+    /// ```
     pub fn weight(&self) -> u64 {
         let bytes = match self {
-            Self::Entry(entry) => entry.weight(),
-            Self::Task(task) => task.input.get().len(),
+            Self::Entry(entry) | Self::Purge(entry) => entry.weight(),
+            Self::Conversation(conversation) => RECORD + SPAN * conversation.lineage.spans().len(),
+            Self::Task(task) => RECORD + of_task(task),
+            Self::Submission(submission) => RECORD + of_submission(submission),
             Self::Document(write) => write.revision.weight(),
+            Self::Usage(row) => RECORD + row.model.len(),
             Self::Title(title) => title.len(),
             Self::Labels(labels) => labels.iter().map(|(name, value)| name.len() + value.len()).sum(),
-            Self::Conversation(_)
-            | Self::Submission(_)
-            | Self::Usage(_)
-            | Self::Taken(_)
-            | Self::Blob(_)
-            | Self::Purge(_)
-            | Self::Trim(_) => 0,
+            Self::Taken(taken) => taken.key.len() + of_receipt(&taken.receipt),
+            Self::Blob(_) | Self::Trim(_) => 0,
         };
         bytes as u64
+    }
+}
+
+fn of_task(task: &TaskRecord) -> usize {
+    let state = match &task.state {
+        TaskState::Ready { checkpoint } => checkpoint.get().len(),
+        TaskState::Waiting { checkpoint, on } => checkpoint.get().len() + on.len() * size_of::<TaskId>(),
+        TaskState::Ended { outcome } => of_outcome(outcome),
+    };
+    task.kind.len() + task.input.get().len() + task.abort.as_ref().map_or(0, String::len) + state
+}
+
+fn of_outcome(outcome: &TaskOutcome) -> usize {
+    let why = match outcome {
+        TaskOutcome::Completed { .. } => 0,
+        TaskOutcome::Failed { error, .. } | TaskOutcome::Faulted { error, .. } => {
+            error.kind.len() + error.message.len()
+        }
+        TaskOutcome::Aborted { reason, .. } => reason.len(),
+    };
+    why + outcome.output().map_or(0, |output| output.get().len())
+}
+
+fn of_submission(submission: &SubmissionRecord) -> usize {
+    let state = match &submission.state {
+        SubmissionState::Queued { parts } => parts.iter().map(Part::weight).sum(),
+        SubmissionState::Settled { end: End::Failed { reason } | End::Returned { reason }, .. } => {
+            reason.len()
+        }
+        SubmissionState::Placed(_) | SubmissionState::Settled { .. } => 0,
+    };
+    submission.request.as_ref().map_or(0, String::len) + state
+}
+
+fn of_receipt(receipt: &Receipt) -> usize {
+    match receipt {
+        Receipt::Accepted { .. } => 0,
+        Receipt::Refused { kind, message } => kind.len() + message.len(),
     }
 }

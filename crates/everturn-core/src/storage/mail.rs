@@ -48,6 +48,22 @@ impl Mail {
     pub fn submit_key(conversation: ConversationId, request: &str) -> String {
         format!("submit {conversation} {request}")
     }
+
+    /// By what a submission is known, where this is one that says so: its conversation and its request id.
+    ///
+    /// ```
+    /// # use everturn_core::{clock::Timestamp, id::ConversationId, json::RawJson, storage::{Mail, MailKind}};
+    /// # let session = "0198c0de-0000-7000-8000-000000000000".parse().unwrap();
+    /// # let (time, body) = (Timestamp(0), RawJson::empty());
+    /// # let (conversation, request) = (Some(ConversationId::ROOT), Some("r-1".to_owned()));
+    /// let mail = Mail { session, key: "w-1".into(), kind: MailKind::Withdraw, conversation, request,
+    ///     actor: "local".into(), time, body };
+    /// assert_eq!(mail.submits(), None, "it is about r-1, and does not submit it");
+    /// ```
+    pub fn submits(&self) -> Option<(ConversationId, &str)> {
+        let request = self.request.as_deref().filter(|_| self.kind == MailKind::Submit);
+        self.conversation.zip(request)
+    }
 }
 
 /// What is asked of a session.

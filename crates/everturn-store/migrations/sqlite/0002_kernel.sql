@@ -7,6 +7,17 @@ CREATE INDEX session_due ON session (due, id) WHERE due IS NOT NULL;
 CREATE INDEX session_deleted ON session (sid) WHERE deleted = 0;
 
 ALTER TABLE conversation ADD COLUMN seq INTEGER NOT NULL DEFAULT 0;
+-- Who reads a session's changes from its beginning is told of each conversation, and before of what is in it: with its
+-- first entry at the latest; without one, with the entry that it forked from.
+UPDATE conversation SET seq = CASE id WHEN 1 THEN 1 ELSE coalesce(
+    (SELECT e.seq FROM entry e INDEXED BY entry_id
+        WHERE e.sid = conversation.sid AND e.conversation = conversation.id ORDER BY e.id LIMIT 1),
+    -- What a fork inherits begins with its second span, which ends in that entry.
+    (SELECT e.seq FROM entry e INDEXED BY entry_id
+        WHERE e.sid = conversation.sid AND e.conversation = conversation.body ->> '$.lineage[1].conversation'
+            AND e.id = conversation.body ->> '$.parent.at'),
+    1
+) END;
 
 -- Who follows a session asks what ended behind its place; what lives is few and asked whole.
 CREATE INDEX task_ended ON task (sid, seq) WHERE live = 0;

@@ -1,5 +1,8 @@
 //! The checkpointer: moves pages from the write-ahead log into the file, behind the writer's back.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::VecDeque,
     sync::{
@@ -11,7 +14,7 @@ use std::{
 };
 
 use everturn_core::error::Result;
-use rusqlite::{Connection, MAIN_DB, wal::CheckpointMode};
+use rusqlite::{Connection, MAIN_DB, Transaction, TransactionBehavior, wal::CheckpointMode};
 
 use super::{
     connection::Place,
@@ -137,9 +140,12 @@ fn rest(connection: &Connection, is_soiled: bool) {
             _ => CheckpointMode::RESTART,
         };
         connection.wal_checkpoint_v2(Some(MAIN_DB), mode)?;
-        // SQLite starts the log over with the next write. This one changes nothing, and need not last.
+        // SQLite starts the log over with the next write. This one changes nothing, and need not last. In one
+        // transaction, for another process may be about to bring the schema up to date.
         connection.pragma_update(None, "synchronous", "NORMAL")?;
-        connection.pragma_update(None, "user_version", schema::version(connection)?)
+        let write = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+        write.pragma_update(None, "user_version", schema::version(&write)?)?;
+        write.commit()
     };
     let _left_to_others = rest();
 }

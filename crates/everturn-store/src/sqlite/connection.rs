@@ -78,8 +78,20 @@ impl Place {
     }
 
     /// Has a connection wait for others' locks as long as the store's patience lasts.
-    pub(super) fn be_patient(&self, connection: &mut Connection) -> rusqlite::Result<()> {
+    fn be_patient(&self, connection: &mut Connection) -> rusqlite::Result<()> {
         connection.busy_handler(Some(patience(self.patience, self.seed)))
+    }
+
+    /// Does work with a connection that waits for nobody meanwhile.
+    pub(super) fn at_once<T>(
+        &self,
+        connection: &mut Connection,
+        work: impl FnOnce(&Connection) -> T,
+    ) -> rusqlite::Result<T> {
+        connection.busy_timeout(Duration::ZERO)?;
+        let done = work(connection);
+        self.be_patient(connection)?;
+        Ok(done)
     }
 
     fn explain(&self, fault: Fault) -> Error {

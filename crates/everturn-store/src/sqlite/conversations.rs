@@ -37,7 +37,7 @@ pub(super) fn all(db: &Connection, sid: i64) -> Outcome<Vec<Conversation>> {
     Ok(conversations)
 }
 
-/// Which conversations there are, and the commits that created them, oldest first.
+/// Which conversations there are, and the commits with which they are told, oldest first.
 pub(super) fn places(db: &Connection, sid: i64) -> Outcome<Vec<(ConversationId, Seq)>> {
     let mut all = db.prepare_cached("SELECT id, seq FROM conversation WHERE sid = ?1 ORDER BY id")?;
     let places = all.query_map([sid], |row| Ok((ConversationId(row.get(0)?), Seq(row.get(1)?))))?;

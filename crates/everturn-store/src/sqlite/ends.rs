@@ -1,5 +1,8 @@
 //! How things end: a session with all of its contents, an entry's contents, a session's older history.
 
+#[cfg(test)]
+mod tests;
+
 use everturn_core::{
     entry::EntryRecord,
     error::{Error, Result},
@@ -16,7 +19,7 @@ use super::{
     fault::Outcome,
     search, session,
     upkeep::More,
-    writer::{Ticket, Whose},
+    writer::{Proof, Ticket, Whose},
 };
 
 /// How much of a session one transaction removes, so that nobody waits long for it.
@@ -30,7 +33,7 @@ impl Sqlite {
             attempted: format!("delete session {session}"),
             whose: Whose::Session(session),
             durability: Durability::Durable,
-            proof: None,
+            proof: Some(Proof::Tombstone),
         };
         self.writer.write(ticket, move |db| mark(db, session, owner, epoch)).await?;
         // The session has ended, whatever happens now; the next sweep removes what this leaves.
@@ -116,11 +119,6 @@ fn remove_some(db: &Connection, session: SessionId) -> Outcome<More> {
     Ok(More::No)
 }
 
-/// Removes all of the contents of a session at once.
-pub(super) fn remove_all(db: &Connection, sid: i64) -> Outcome<()> {
-    Slice { db, sid, rows: u64::from(u32::MAX), bytes: u64::MAX }.remove_contents()
-}
-
 /// What one transaction may still remove.
 struct Slice<'a> {
     db: &'a Connection,
@@ -190,17 +188,27 @@ pub(super) fn purge(db: &Connection, target: Target<'_>, record: &EntryRecord, b
     })
 }
 
+/// What a trim drops beside superseded revisions.
+const TRIM: [&str; 6] = [
+    "UPDATE session SET floor = max(floor, ?2) WHERE sid = ?1",
+    "DELETE FROM task INDEXED BY task_ended WHERE sid = ?1 AND live = 0 AND seq <= ?2",
+    "DELETE FROM submission INDEXED BY submission_settled WHERE sid = ?1 AND live = 0 AND seq <= ?2",
+    // Mail that was taken is what came since the last trim.
+    "DELETE FROM mail INDEXED BY mail_key WHERE sid = ?1 AND taken <= ?2",
+    "DELETE FROM revision INDEXED BY revision_seq WHERE did IN
+        (SELECT did FROM document INDEXED BY document_retired WHERE sid = ?1 AND retired <= ?2)",
+    "DELETE FROM document INDEXED BY document_retired WHERE sid = ?1 AND retired <= ?2",
+];
+
+const BASES: &str = "SELECT did, (SELECT rid FROM revision INDEXED BY revision_base
+        WHERE revision.did = document.did AND seq <= ?2 AND version IS NOT NULL
+        ORDER BY seq DESC, rid DESC LIMIT 1) AS base
+    FROM document INDEXED BY document_id WHERE sid = ?1 AND base IS NOT NULL";
+const OLDER: &str = "DELETE FROM revision INDEXED BY revision_seq WHERE did = ?1 AND seq <= ?2 AND rid < ?3";
+
 /// Drops what ended, and what was superseded, in commits up to `below`.
 pub(super) fn trim(db: &Connection, target: Target<'_>, below: Seq) -> Outcome<()> {
-    for sql in [
-        "UPDATE session SET floor = max(floor, ?2) WHERE sid = ?1",
-        "DELETE FROM task INDEXED BY task_ended WHERE sid = ?1 AND live = 0 AND seq <= ?2",
-        "DELETE FROM submission INDEXED BY submission_settled WHERE sid = ?1 AND live = 0 AND seq <= ?2",
-        "DELETE FROM mail WHERE sid = ?1 AND taken <= ?2",
-        "DELETE FROM revision WHERE did IN
-            (SELECT did FROM document INDEXED BY document_retired WHERE sid = ?1 AND retired <= ?2)",
-        "DELETE FROM document INDEXED BY document_retired WHERE sid = ?1 AND retired <= ?2",
-    ] {
+    for sql in TRIM {
         db.prepare_cached(sql)?.execute(params![target.sid, below.0])?;
     }
     drop_superseded(db, target.sid, below)
@@ -208,14 +216,9 @@ pub(super) fn trim(db: &Connection, target: Target<'_>, below: Seq) -> Outcome<(
 
 /// Drops the revisions that came before each document's newest base at `below`.
 fn drop_superseded(db: &Connection, sid: i64, below: Seq) -> Outcome<()> {
-    let bases = "SELECT did, (SELECT rid FROM revision INDEXED BY revision_base
-            WHERE revision.did = document.did AND seq <= ?2 AND version IS NOT NULL
-            ORDER BY seq DESC, rid DESC LIMIT 1) AS base
-        FROM document INDEXED BY document_id WHERE sid = ?1 AND base IS NOT NULL";
-    let mut bases = db.prepare_cached(bases)?;
+    let mut bases = db.prepare_cached(BASES)?;
     let mut rows = bases.query(params![sid, below.0])?;
-    let older = "DELETE FROM revision INDEXED BY revision_seq WHERE did = ?1 AND seq <= ?2 AND rid < ?3";
-    let mut drop_older = db.prepare_cached(older)?;
+    let mut drop_older = db.prepare_cached(OLDER)?;
     while let Some(row) = rows.next()? {
         let (did, base): (i64, i64) = (row.get(0)?, row.get(1)?);
         drop_older.execute(params![did, below.0, base])?;

@@ -76,6 +76,26 @@ fn inspect_header(path: &Path) -> Result<()> {
     schema::check_version(number(60), path)
 }
 
+/// Whether the log is as a store that closes leaves it: empty, or started over with one write, of the first page.
+///
+/// Source: SQLite, "WAL-mode File Format": a header of 32 bytes, then frames of 24 bytes and a page; a frame begins with
+/// the number of its page, and belongs to the log if its salt (bytes 8 to 16) is the header's (bytes 16 to 24).
+pub(super) fn is_log_at_rest(path: &Path) -> bool {
+    const FRAME: usize = 24 + schema::PAGE_SIZE as usize;
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    let mut log = Vec::new();
+    match File::open(name).and_then(|file| file.take(32 + 2 * FRAME as u64).read_to_end(&mut log)) {
+        Ok(0) => return true,
+        Ok(_) => {}
+        Err(fault) => return fault.kind() == io::ErrorKind::NotFound,
+    }
+    let is_its_own = |frame: &[u8]| frame.get(8..16) == log.get(16..24);
+    let mut frames = log.get(32..).unwrap_or_default().chunks(FRAME);
+    let is_of_the_first_page = |frame: &[u8]| is_its_own(frame) && frame.starts_with(&1u32.to_be_bytes());
+    frames.next().is_some_and(is_of_the_first_page) && !frames.next().is_some_and(is_its_own)
+}
+
 fn inspect_access(path: &Path) -> Result<()> {
     let opened = OpenOptions::new().read(true).write(true).open(path);
     opened.map(drop).map_err(|fault| {

@@ -58,11 +58,9 @@ fn posted(db: &Connection, sid: i64, key: &str) -> Outcome<Option<Posted>> {
     Ok(Some(receipt(row, 0, 1)?.map_or(Posted::Waiting, Posted::Ended)))
 }
 
-/// The submission that has the mail's request id.
+/// The submission that the mail would be once more.
 fn submission(db: &Connection, sid: i64, mail: &Mail) -> Outcome<Option<u64>> {
-    let Some((conversation, request)) = mail.conversation.zip(mail.request.as_ref()) else {
-        return Ok(None);
-    };
+    let Some((conversation, request)) = mail.submits() else { return Ok(None) };
     let sql = "SELECT id FROM submission INDEXED BY submission_request
         WHERE sid = ?1 AND conversation = ?2 AND request = ?3";
     let values = params![sid, conversation.0, request];

@@ -1,6 +1,10 @@
 //! The readers: a few threads, each with a connection that cannot write.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     thread::{self, JoinHandle},
 };
@@ -80,7 +84,15 @@ struct Connected<'a> {
 }
 
 impl Connected<'_> {
+    /// Work that panics takes its connection along, and nothing else.
     fn read<T>(&mut self, attempted: &str, work: impl FnOnce(&Connection) -> Outcome<T>) -> Result<T> {
+        catch_unwind(AssertUnwindSafe(|| self.try_read(attempted, work))).unwrap_or_else(|_| {
+            self.connection = None;
+            Err(Error::invalid(format!("{attempted}: reading it panicked; that is a fault of the program")))
+        })
+    }
+
+    fn try_read<T>(&mut self, attempted: &str, work: impl FnOnce(&Connection) -> Outcome<T>) -> Result<T> {
         let db = match &mut self.connection {
             Some(connection) => connection,
             none => none.insert(self.place.open_reader()?),

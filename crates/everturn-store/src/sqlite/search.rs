@@ -2,6 +2,9 @@
 //!
 //! Shape: every entry up to the mark is in the index, if it has words; none behind the mark is.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeSet, HashSet};
 
 use everturn_core::{
@@ -59,6 +62,7 @@ struct Unindexed {
 
 struct Indexable {
     rid: i64,
+    sid: i64,
     crc: i64,
     words: Option<String>,
 }
@@ -86,7 +90,7 @@ fn unindexed(db: &Connection, goal: i64) -> Outcome<Option<Unindexed>> {
         && bytes < BYTES_AT_ONCE
         && let Some(row) = rows.next()?
     {
-        let entry = Indexable { rid: row.get(0)?, crc: row.get(3)?, words: words_at(row)? };
+        let entry = Indexable { rid: row.get(0)?, sid: row.get(1)?, crc: row.get(3)?, words: words_at(row)? };
         bytes += entry.words.as_ref().map_or(0, String::len);
         batch.entries.push(entry);
     }
@@ -121,10 +125,11 @@ fn index(db: &Connection, batch: &Unindexed) -> Outcome<()> {
     if mark(db)? != batch.mark {
         return Ok(());
     }
-    for Indexable { rid, crc, .. } in &batch.entries {
-        let mut find = db.prepare_cached("SELECT crc FROM entry WHERE rid = ?1")?;
-        let found: Option<i64> = find.query_row([rid], |row| row.get(0)).optional()?;
-        if found != Some(*crc) {
+    for Indexable { rid, sid, crc, .. } in &batch.entries {
+        // A key that was given away again may stand for the same words of another session.
+        let mut find = db.prepare_cached("SELECT sid, crc FROM entry WHERE rid = ?1")?;
+        let found = find.query_row([rid], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        if found != Some((*sid, *crc)) {
             return Ok(());
         }
     }

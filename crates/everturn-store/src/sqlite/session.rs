@@ -11,7 +11,6 @@ use rusqlite::{Connection, OptionalExtension, Row, params, types::Type};
 use super::{
     body::{self, Bodies, Body},
     commit::{self, Target},
-    ends,
     fault::Outcome,
     owner::Owners,
     writer::Proof,
@@ -90,26 +89,37 @@ pub(super) fn epochs_after(db: &Connection, sid: i64, epoch: Epoch) -> Outcome<V
 }
 
 /// Whether a session's row says what it says once a request is stored.
-pub(super) fn holds(db: &Connection, id: SessionId, proof: &Proof) -> Outcome<bool> {
-    let found = match ownership(db, id) {
-        Err(super::fault::Fault::Known(_)) => return Ok(false),
-        found => found?,
+pub(super) fn holds(db: &Connection, id: SessionId, proof: Proof) -> Outcome<bool> {
+    let sql = "SELECT owner, epoch, head, deleted IS NOT NULL FROM session WHERE id = ?1";
+    let read = |row: &Row<'_>| {
+        let (found, has_ended): (Option<String>, bool) = (row.get(0)?, row.get(3)?);
+        let is_owner = |owner: OwnerId| found.is_some_and(|found| found == owner.to_string());
+        Ok(match proof {
+            Proof::Tombstone => has_ended,
+            Proof::Owner(owner) => is_owner(owner),
+            Proof::Head { owner, epoch, seq } => {
+                is_owner(owner) && (epoch.0, seq.0) == (row.get(1)?, row.get(2)?)
+            }
+        })
     };
-    let is_owner = found.owner.is_some_and(|(owner, _)| owner == proof.owner);
-    Ok(is_owner && proof.place.is_none_or(|place| place == (found.epoch, found.head)))
+    let held = db.prepare_cached(sql)?.query_row([id.to_string()], read).optional()?;
+    Ok(held.unwrap_or(false))
 }
 
-pub(super) fn create(db: &Connection, create: &Create, bodies: &Bodies) -> Outcome<Created> {
+/// None, and nothing is done, while something is left of a session that had the id.
+pub(super) fn create(db: &Connection, create: &Create, bodies: &Bodies) -> Outcome<Option<Created>> {
     if let Some(id) = created_by(db, create.new.request.as_deref())? {
-        return Ok(Created::Existing(id));
+        return Ok(Some(Created::Existing(id)));
     }
     let (id, first) = (create.first.session, &create.first);
-    forget_tombstone(db, id, first.epoch)?;
+    if !forget_tombstone(db, id, first.epoch)? {
+        return Ok(None);
+    }
     let sid = insert(db, create)?;
     begin_epoch(db, sid, first.epoch, first.owner, Seq(0), first.time)?;
     commit::commit(db, first, bodies)?;
     let created = ownership(db, id)?;
-    Ok(Created::New(lease(id, first.owner, create.until, &created)))
+    Ok(Some(Created::New(lease(id, first.owner, create.until, &created))))
 }
 
 /// Adds a session's row, and gives its key. Errors: `Conflict` when the id is in use.
@@ -135,16 +145,21 @@ fn insert(db: &Connection, Create { new, first, until }: &Create) -> Outcome<i64
     Ok(db.last_insert_rowid())
 }
 
-/// Frees the id of a deleted session for an epoch that it has not seen. What was left of it goes first: its key stands
-/// in other tables, and may come again.
-fn forget_tombstone(db: &Connection, id: SessionId, epoch: Epoch) -> Outcome<()> {
-    let sql = "SELECT sid FROM session WHERE id = ?1 AND deleted IS NOT NULL AND epoch < ?2";
+/// Frees the id of a deleted session for an epoch that it has not seen. False while something is left of it: its key
+/// stands in other tables, and may come again.
+fn forget_tombstone(db: &Connection, id: SessionId, epoch: Epoch) -> Outcome<bool> {
+    let sql = "SELECT sid, deleted FROM session WHERE id = ?1 AND deleted IS NOT NULL AND epoch < ?2";
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
     let values = params![id.to_string(), epoch.0];
-    let found: Option<i64> = db.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
-    let Some(sid) = found else { return Ok(()) };
-    ends::remove_all(db, sid)?;
-    db.prepare_cached("DELETE FROM session WHERE sid = ?1")?.execute([sid])?;
-    Ok(())
+    let found: Option<(i64, i64)> = db.prepare_cached(sql)?.query_row(values, read).optional()?;
+    match found {
+        None => Ok(true),
+        Some((_, 0)) => Ok(false),
+        Some((sid, _)) => {
+            db.prepare_cached("DELETE FROM session WHERE sid = ?1")?.execute([sid])?;
+            Ok(true)
+        }
+    }
 }
 
 fn created_by(db: &Connection, request: Option<&str>) -> Outcome<Option<SessionId>> {

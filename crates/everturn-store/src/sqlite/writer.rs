@@ -57,20 +57,18 @@ pub(super) enum Whose {
 
 /// What a session's row says once a request is stored.
 #[derive(Clone, Copy)]
-pub(super) struct Proof {
-    pub(super) owner: OwnerId,
-    pub(super) place: Option<(Epoch, Seq)>,
+pub(super) enum Proof {
+    /// Of a batch: its seq is the head, in its owner's epoch.
+    Head { owner: OwnerId, epoch: Epoch, seq: Seq },
+    /// Of a claim: its owner is the owner.
+    Owner(OwnerId),
+    /// Of a deletion: the session has ended.
+    Tombstone,
 }
 
 impl Proof {
-    /// A batch is stored when its seq is the head in its epoch.
     pub(super) fn of(batch: &Batch) -> Self {
-        Self { owner: batch.owner, place: Some((batch.epoch, batch.seq)) }
-    }
-
-    /// A claim is stored when its owner is the owner.
-    pub(super) fn owned_by(owner: OwnerId) -> Self {
-        Self { owner, place: None }
+        Self::Head { owner: batch.owner, epoch: batch.epoch, seq: batch.seq }
     }
 }
 
@@ -78,17 +76,29 @@ impl Proof {
 pub(super) trait Answer: Send + 'static {
     /// Whether it stored a batch.
     fn is_commit(&self) -> bool;
+
+    /// What says that nobody knows whether the request is stored; none where only an error can say so.
+    fn unknown() -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
 }
 
 impl Answer for Committed {
     fn is_commit(&self) -> bool {
         *self == Self::Stored
     }
+
+    fn unknown() -> Option<Self> {
+        Some(Self::Unknown)
+    }
 }
 
-impl Answer for Created {
+impl Answer for Option<Created> {
     fn is_commit(&self) -> bool {
-        matches!(self, Self::New(_))
+        matches!(self, Some(Created::New(_)))
     }
 }
 
@@ -191,12 +201,27 @@ impl Request {
         let failure = self.failure.or(refused);
         self.job.reply(failure);
     }
+
+    /// Answers that nobody knows whether it is stored.
+    fn leave_open(mut self, cause: &Error) {
+        if !self.job.leave_open() {
+            let what = format!("{}: {cause}; whether it is stored is not known", self.ticket.attempted);
+            let error = match self.ticket.proof {
+                Some(_) => Error::closed(what),
+                None => Error::unavailable(format!("{what}, and it does no harm to try again")),
+            };
+            self.failure = Some(error.caused_by(cause.clone()));
+        }
+        self.reply(None);
+    }
 }
 
 /// A job whose type of answer is of no concern to the writer.
 trait Work: Send {
     fn run(&mut self, db: &Connection) -> Result<(), Fault>;
     fn is_commit(&self) -> bool;
+    /// Takes for its answer that nobody knows; false where there is no such answer.
+    fn leave_open(&mut self) -> bool;
     fn reply(self: Box<Self>, failure: Option<Error>);
 }
 
@@ -215,6 +240,11 @@ impl<T: Answer, F: FnMut(&Connection) -> Outcome<T> + Send> Work for Job<T, F> {
 
     fn is_commit(&self) -> bool {
         self.answer.as_ref().is_some_and(T::is_commit)
+    }
+
+    fn leave_open(&mut self) -> bool {
+        self.answer = T::unknown();
+        self.answer.is_some()
     }
 
     fn reply(self: Box<Self>, failure: Option<Error>) {

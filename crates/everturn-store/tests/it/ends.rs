@@ -6,16 +6,17 @@ use everturn_core::{
     clock::Timestamp,
     document::{ForkPolicy, History, ScopeKey},
     error::ErrorKind,
-    id::{BlobId, ConversationId, DocumentId, TaskId},
+    id::{BlobId, ConversationId, DocumentId, Epoch, TaskId},
     json::RawJson,
     storage::{
-        DocumentRecord, DocumentWrite, Mail, MailKind, NewSession, Revision, SearchQuery, Store, Swept, Write,
+        Created, DocumentRecord, DocumentWrite, Mail, MailKind, NewSession, Revision, SearchQuery, Store,
+        Swept, Write,
     },
     usage::{RequestEnd, UsageRow},
 };
 use everturn_testkit::{
     block_on,
-    store::scene::{IntoWrite, Scene, json, owner},
+    store::scene::{IntoWrite, Scene, creation, json, owner},
 };
 
 use crate::{blobs, files::Temporary};
@@ -191,4 +192,56 @@ fn a_purged_entry_leaves_no_byte_in_the_file_and_its_log() {
         assert_eq!(store.check().await.unwrap(), []);
     });
     assert!(!holds(&file, "hunter2hunter2") && !holds(&file, "swordfish7"));
+}
+
+// A creation that took the id of a deletion cut off on the way removed its contents at once, and left their bytes.
+// Guards: what the tombstone stood for is removed as a deletion removes it, before the id is used again.
+#[test]
+fn a_creation_in_the_place_of_a_tombstone_leaves_no_byte_of_what_was() {
+    let file = Temporary::new();
+    block_on(async {
+        let store = file.open().await;
+        filled(&store, 1).await;
+        let db = rusqlite::Connection::open(file.path()).unwrap();
+        db.execute_batch("UPDATE session SET deleted = 0, owner = NULL, until = NULL").unwrap();
+        assert!(holds(&file, "halibut"));
+
+        let mut again = creation(1, NewSession::default());
+        again.first.epoch = Epoch(2);
+        assert!(matches!(store.create(again).await.unwrap(), Created::New(_)));
+        assert!(!holds(&file, "halibut"), "while the store is open");
+        assert_eq!(store.sweep(Timestamp(0)).await.unwrap(), Swept::default(), "nothing is left to do");
+        assert_eq!(store.check().await.unwrap(), []);
+    });
+}
+
+// A process that died between a purge and the cutting of the log left the secret in the log, for good.
+// Guards: who opens a store that nobody closed cuts the log.
+#[test]
+fn who_opens_a_store_after_a_crash_leaves_no_byte_of_what_was_purged() {
+    let (file, crashed) = (Temporary::new(), Temporary::new());
+    let log = |file: &Temporary| file.path().with_extension("db-wal");
+    block_on(async {
+        let mut scene = Scene::new(&file.open().await).await;
+        let mut secret = scene.entry("the key is hunter2hunter2");
+        scene.commit(vec![secret.clone().into_write()]).await.unwrap();
+        // With a reader the cut waits, as it does for whoever dies before it.
+        let reader = rusqlite::Connection::open(file.path()).unwrap();
+        reader.execute_batch("BEGIN; SELECT count(*) FROM entry").unwrap();
+        secret.entry = secret.entry.purged("its hash");
+        scene.commit(vec![Write::Purge(secret)]).await.unwrap();
+        fs::copy(file.path(), crashed.path()).unwrap();
+        fs::copy(log(&file), log(&crashed)).unwrap();
+        assert!(holds(&crashed, "hunter2hunter2"));
+
+        let store = crashed.open().await;
+        assert!(!holds(&crashed, "hunter2hunter2"));
+        assert_eq!(store.entries(scene.all()).await.unwrap()[0].messages, []);
+    });
+    block_on(async {
+        // What was closed cleanly keeps its log, which is cheaper to overwrite than to grow.
+        let kept = fs::metadata(log(&crashed)).unwrap().len();
+        drop(crashed.open().await);
+        assert!(kept > 0 && fs::metadata(log(&crashed)).unwrap().len() >= kept);
+    });
 }

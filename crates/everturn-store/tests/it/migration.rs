@@ -104,10 +104,9 @@ async fn check_changes(store: &Store) {
     let query = ChangeQuery { session: session_id(1), epoch: Epoch(1), after: Seq(0), limit: usize::MAX };
     let Changes { until, commits, before, .. } = store.changes(query).await.unwrap();
     assert_eq!((until, before.len()), (Seq(14), 0));
-    // Nobody knows any more what the first commit was; the title left no row of its own.
+    // The title left no row of its own.
     let seqs: Vec<_> = commits.iter().map(|change| change.seq.0).collect();
-    assert_eq!(seqs, [2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14]);
-    assert!(commits.iter().all(|change| change.conversations.is_empty()));
+    assert_eq!(seqs, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14]);
     let documents = commits.iter().flat_map(|change| &change.documents);
     let numbers: Vec<_> = documents.map(|one| (one.record.id.0, one.number)).collect();
     let notes = [(5, 1), (5, 2), (5, 3), (5, 4), (5, 5)];
@@ -132,6 +131,48 @@ fn a_store_of_schema_1_opens_and_keeps_what_it_held() {
         scene.commit(vec![entry.clone().into_write()]).await.unwrap();
         let query = ChangeQuery { session: scene.id(), epoch: Epoch(2), after: Seq(2), limit: 9 };
         assert_eq!(store.changes(query).await.unwrap().commits[0].entries, [entry]);
+    });
+}
+
+/// Makes a file of schema 1 with `INSERT`s beside what the fixture has.
+fn file_with(rows: &str) -> Temporary {
+    let file = file_of_schema_1();
+    Connection::open(file.path()).unwrap().execute_batch(rows).unwrap();
+    file
+}
+
+// Conversations of schema 1 had no commit and were never told as new, so archives of their sessions lost them.
+// Guards: who reads changes from the beginning is told of every conversation, before the first entry of its own.
+#[test]
+fn every_conversation_of_schema_1_is_told_before_its_entries() {
+    // Forks without entries of their own: of an entry of the fork, of one that the fork inherits, and of nothing.
+    let file = file_with(
+        r#"INSERT INTO conversation (sid, id, crc, body) SELECT 1, id, 0, body FROM (
+        SELECT 15 AS id, '{"id":15,"parent":{"conversation":9,"at":12},"time":7,"lineage":[
+            {"conversation":15,"until":99},{"conversation":9,"until":12},{"conversation":1,"until":2}]}' AS body
+        UNION ALL SELECT 16, '{"id":16,"parent":{"conversation":9,"at":2},"time":7,"lineage":[
+            {"conversation":16,"until":99},{"conversation":1,"until":2}]}'
+        UNION ALL SELECT 17, '{"id":17,"time":7,"lineage":[{"conversation":17,"until":99}]}')"#,
+    );
+    block_on(async { drop(file.open().await) });
+    let db = Connection::open(file.path()).unwrap();
+    let mut places = db.prepare("SELECT id, seq FROM conversation WHERE sid = 1 ORDER BY id").unwrap();
+    let places = places.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    let places: Vec<(u64, u64)> = places.map(Result::unwrap).collect();
+    assert_eq!(places, [(1, 1), (9, 14), (15, 14), (16, 2), (17, 1)]);
+
+    let file = file_of_schema_1();
+    block_on(async {
+        let store = file.open().await;
+        for (session, expected) in [(session_id(1), &[1, 9][..]), (session_id(2), &[1])] {
+            let query = ChangeQuery { session, epoch: Epoch(1), after: Seq(0), limit: usize::MAX };
+            let mut told = Vec::new();
+            for change in store.changes(query).await.unwrap().commits {
+                told.extend(change.conversations.iter().map(|one| one.id.0));
+                assert!(change.entries.iter().all(|entry| told.contains(&entry.conversation.0)));
+            }
+            assert_eq!(told, expected);
+        }
     });
 }
 

@@ -75,6 +75,7 @@ pub async fn a_row_says_what_the_creator_said(store: &Store) {
         parent: Some(session_id(7)),
     };
     Scene::create(store, 1, new.clone()).await;
+    let first = creation(1, new.clone()).first;
     let row = SessionRow {
         id: session_id(1),
         new,
@@ -83,7 +84,7 @@ pub async fn a_row_says_what_the_creator_said(store: &Store) {
         head: Seq(1),
         epoch: Epoch(1),
         minted: 1,
-        bytes: 0,
+        bytes: first.writes.iter().map(Write::weight).sum(),
         owner: Some((owner(), UNTIL)),
     };
     assert_eq!(store.session(session_id(1)).await.unwrap(), Some(row.clone()));

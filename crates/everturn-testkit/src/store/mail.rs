@@ -137,6 +137,19 @@ pub async fn a_submission_that_is_there_is_not_posted(store: &Store) {
     );
 }
 
+// Mail of any kind that had a known request id was answered as if it submitted that once more, and was lost.
+// Guards: only what submits is known by its request id.
+/// A request id that is known makes no submission of mail that asks for something else.
+pub async fn what_asks_about_a_submission_is_posted(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    let submission = scene.submission(Some("r-1"));
+    scene.commit(vec![submission.into_write()]).await.unwrap();
+    let withdraw =
+        Mail { kind: MailKind::Withdraw, key: "w".into(), ..submit(&scene, ConversationId::ROOT, "r-1") };
+    assert_eq!(store.post(withdraw.clone()).await.unwrap(), Posted::New);
+    assert_eq!(store.mail(scene.id(), MailFilter::Waiting).await.unwrap(), [waiting(withdraw)]);
+}
+
 /// Mail is left whoever owns the session, and moves neither its head nor its lease.
 pub async fn posting_needs_no_lease(store: &Store) {
     let mut scene = Scene::new(store).await;

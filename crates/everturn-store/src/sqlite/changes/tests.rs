@@ -1,27 +1,9 @@
 //! How SQLite does what is asked, and where what came begins.
 
-use std::time::Duration;
-
-use everturn_core::{
-    id::{ConversationId, OwnerId, Seq},
-    storage::Storage,
-};
-use everturn_testkit::block_on;
-use rusqlite::Connection;
+use everturn_core::id::{ConversationId, Seq};
 
 use super::*;
-use crate::{Options, sqlite::Sqlite};
-
-/// A file with the schema, and nothing in it.
-fn empty() -> (tempfile::TempDir, Connection) {
-    let directory = tempfile::tempdir().expect("there is room for temporary files");
-    let path = directory.path().join("work.db");
-    let owner: OwnerId = everturn_testkit::store::scene::owner();
-    let options = Options { patience: Duration::ZERO, ..Options::new(owner) };
-    let store = block_on(Sqlite::open(path.clone(), options)).expect("the store opens");
-    assert_eq!(block_on(store.owner()), Some(owner));
-    (directory, Connection::open(path).expect("the file opens"))
-}
+use crate::sqlite::empty;
 
 #[test]
 fn every_place_is_entered_through_its_index_and_nothing_is_sorted() {

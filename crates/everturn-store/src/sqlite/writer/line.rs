@@ -1,11 +1,11 @@
 //! What the writer's thread holds: its connection, and how a group becomes a transaction.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
+#[cfg(test)]
+mod tests;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
 };
 
 use everturn_core::{
@@ -30,6 +30,8 @@ pub(super) struct Line {
     connection: Option<Connection>,
     /// The file that was opened, whatever its name stands for later.
     identity: Option<(u64, u64)>,
+    /// Whether the log may lack what it seems to hold: a sync failed, and it was not cut since.
+    is_doubtful: bool,
     durability: Durability,
     wal: Wal,
     /// Tells who waits for changes.
@@ -65,10 +67,20 @@ impl Line {
     ) -> Self {
         let wal = Wal { pages: Arc::new(AtomicU32::new(0)), called_at: 0, cap: CAP_PAGES, bell };
         let identity = file::identity(place.path());
-        let mut line =
-            Self { place, connection: None, identity, durability: Durability::Durable, wal, rope, counts };
+        let mut line = Self {
+            place,
+            connection: None,
+            identity,
+            is_doubtful: false,
+            durability: Durability::Durable,
+            wal,
+            rope,
+            counts,
+        };
         // Without the hook the log is checkpointed when the store closes.
         line.connection = line.wal.watch(connection).ok();
+        // What was there before may have been left by a crash.
+        line.wipe_log();
         line
     }
 
@@ -88,7 +100,9 @@ impl Line {
             Err(Stop::Refused(_)) => group.into_iter().for_each(|request| self.commit(vec![request])),
             Err(Stop::Uncertain(fault)) => self.look_up(group, fault),
         }
-        self.wal.after_commit(self.connection.as_ref());
+        if self.connection.as_ref().is_some_and(|connection| self.wal.after_commit(connection)) {
+            self.at_once(Wal::cut);
+        }
     }
 
     /// Does what SQLite does not do inside of a transaction.
@@ -133,13 +147,17 @@ impl Line {
     /// Cuts a log in which something lies that was taken away. While a reader needs the log, that waits for the next
     /// commit, or for the end.
     fn wipe_log(&mut self) {
-        let Some(connection) = self.connection.as_mut().filter(|_| self.wal.bell.is_soiled()) else {
-            return;
-        };
-        if connection.busy_timeout(Duration::ZERO).is_ok() {
-            let _later = self.wal.bell.wipe(connection);
+        if self.wal.bell.is_soiled() {
+            self.at_once(|wal, connection| {
+                let _later = wal.bell.wipe(connection);
+            });
         }
-        if self.place.be_patient(connection).is_err() {
+    }
+
+    /// Does work on the log for which no commit has to wait: who reads for long puts it off.
+    fn at_once(&mut self, work: impl FnOnce(&mut Wal, &Connection)) {
+        let Some(connection) = self.connection.as_mut() else { return };
+        if self.place.at_once(connection, |connection| work(&mut self.wal, connection)).is_err() {
             self.connection = None;
         }
     }
@@ -176,59 +194,67 @@ impl Line {
             self.connection = Some(watched.map_err(explain)?);
             self.durability = Durability::Durable;
         }
-        Ok(())
+        if self.is_doubtful { self.cut_log() } else { Ok(()) }
     }
 
     /// Answers a group whose COMMIT met an I/O error.
     ///
     /// A sync that failed is never tried again: the log's pages count as written then, whether they are or not. A new
     /// connection moves the log into the file instead and cuts it, so that what it shows afterwards is what is stored.
+    /// Until that succeeds no request is answered by what the log shows, and nothing is written to it.
     fn look_up(&mut self, group: Vec<Request>, fault: Fault) {
-        let cut = self.reopen().and_then(|()| self.cut_log());
+        self.is_doubtful = true;
+        let cut = self.reopen();
         let cause = fault.into_error("commit");
         // It may be stored.
         self.rope.ring();
-        for mut request in group {
-            if request.failure.is_none() {
-                request.failure = match &cut {
-                    Ok(()) => self.settle(&request, &cause).err(),
-                    Err(_) => Some(
-                        Error::closed(format!(
-                            "{}: {cause}; whether it is stored is not known",
-                            request.ticket.attempted
-                        ))
-                        .caused_by(cause.clone()),
-                    ),
-                };
+        for request in group {
+            match &cut {
+                _ if request.failure.is_some() => request.reply(None),
+                Ok(()) => self.settle(request, &cause),
+                Err(_) => request.leave_open(&cause),
             }
-            request.reply(None);
         }
     }
 
     fn cut_log(&mut self) -> Result<()> {
         let connection = self.connection.as_ref().expect("it was just reopened");
         let cut = self.wal.bell.cut(connection);
-        if cut.is_err() {
+        self.is_doubtful = cut.is_err();
+        if self.is_doubtful {
             self.connection = None;
         }
-        cut.map_err(|fault| Fault::Sql(fault).into_error("empty the log"))
+        cut.map_err(|fault| Fault::Sql(fault).into_error("empty the log after the disk failed"))
     }
 
-    fn settle(&self, request: &Request, cause: &Error) -> Result<()> {
-        let connection = self.connection.as_ref().expect("the log was cut with it");
-        let attempted = &request.ticket.attempted;
-        let is_stored = match (request.ticket.whose, &request.ticket.proof) {
-            (Whose::Session(session), Some(proof)) => {
-                session::holds(connection, session, proof).map_err(|fault| fault.into_error(attempted))?
-            }
-            _ => false,
+    /// Finds out what became of a request, once the log was cut.
+    fn settle(&mut self, mut request: Request, cause: &Error) {
+        let (Whose::Session(session), Some(proof)) = (request.ticket.whose, request.ticket.proof) else {
+            return self.repeat(request, cause);
         };
-        if is_stored {
-            self.counts.add(u64::from(request.job.is_commit()), true);
-            return Ok(());
+        let held = self.connection.as_ref().map(|connection| session::holds(connection, session, proof));
+        match held {
+            Some(Ok(true)) => self.counts.add(u64::from(request.job.is_commit()), true),
+            Some(Ok(false)) => {
+                let attempted = &request.ticket.attempted;
+                let message = format!("{attempted}: {cause}; it was looked up and is not stored, try again");
+                request.failure = Some(Error::unavailable(message).caused_by(cause.clone()));
+            }
+            Some(Err(_)) | None => return request.leave_open(cause),
         }
-        let message = format!("{attempted}: {cause}; it was looked up and is not stored, try again");
-        Err(Error::unavailable(message).caused_by(cause.clone()))
+        request.reply(None);
+    }
+
+    /// Does again what does no harm when it is done twice, and tells nobody whether it is stored.
+    fn repeat(&mut self, request: Request, cause: &Error) {
+        let mut again = [request];
+        let stored = self.store(&mut again);
+        self.is_doubtful |= matches!(stored, Err(Stop::Uncertain(_)));
+        let [request] = again;
+        match stored {
+            Ok(()) => request.reply(None),
+            Err(_) => request.leave_open(cause),
+        }
     }
 }
 
@@ -290,9 +316,9 @@ impl Wal {
         Ok(connection)
     }
 
-    /// Keeps the log short: calls the checkpointer, finishes what it left over, and cuts a log that grew too long.
-    fn after_commit(&mut self, connection: Option<&Connection>) {
-        let Some(connection) = connection else { return };
+    /// Keeps the log short: calls the checkpointer, and finishes what it left over. Whether it grew too long all the
+    /// same, and is to be cut.
+    fn after_commit(&mut self, connection: &Connection) -> bool {
         let pages = self.pages.load(Ordering::Relaxed);
         if pages < self.called_at {
             (self.called_at, self.cap) = (0, CAP_PAGES);
@@ -300,14 +326,19 @@ impl Wal {
         if self.bell.has_swept() {
             checkpoint(connection);
         } else if pages >= self.cap {
-            // Who reads too long puts it off until the log has grown some more, so that not each commit waits.
-            self.cap = match self.bell.cut(connection) {
-                Ok(()) => CAP_PAGES,
-                Err(_) => pages + CAP_PAGES / 4,
-            };
+            return true;
         } else if pages - self.called_at >= GROWN_PAGES {
             self.called_at = pages;
             self.bell.ring();
         }
+        false
+    }
+
+    fn cut(&mut self, connection: &Connection) {
+        // Who reads too long puts it off until the log has grown some more, so that not each commit tries.
+        self.cap = match self.bell.cut(connection) {
+            Ok(()) => CAP_PAGES,
+            Err(_) => self.pages.load(Ordering::Relaxed) + CAP_PAGES / 4,
+        };
     }
 }

@@ -208,8 +208,7 @@ impl State {
         if let Some((_, row)) = self.mail.iter().find(|(_, row)| row.mail.key == mail.key) {
             return row.receipt.clone().map_or(Posted::Waiting, Posted::Ended);
         }
-        let request = mail.conversation.zip(mail.request.as_ref());
-        match request.and_then(|(conversation, request)| self.requested(conversation, request)) {
+        match mail.submits().and_then(|(conversation, request)| self.requested(conversation, request)) {
             Some(SubmissionId(id)) => Posted::Ended(Receipt::Accepted { id: Some(id) }),
             None => Posted::New,
         }

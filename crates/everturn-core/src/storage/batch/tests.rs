@@ -1,0 +1,118 @@
+//! What writes weigh, beside the JSON that is stored of them.
+
+use super::*;
+use crate::{
+    conversation::Conversation,
+    entry::Entry,
+    id::{ConversationId, EntryId, SubmissionId},
+    json::RawJson,
+    task::TaskFailure,
+    usage::RequestEnd,
+};
+
+const LONG: usize = 10_000;
+
+fn long() -> String {
+    "a".repeat(LONG)
+}
+
+fn json() -> RawJson {
+    RawJson::of(&long()).expect("text is JSON")
+}
+
+fn task(state: TaskState, abort: Option<String>) -> Write {
+    Write::Task(TaskRecord {
+        id: TaskId(5),
+        conversation: ConversationId::ROOT,
+        owner: None,
+        background: false,
+        kind: "app.pay".into(),
+        version: 1,
+        input: RawJson::empty(),
+        state,
+        abort,
+        started: Timestamp(0),
+        ended: None,
+    })
+}
+
+fn submission(state: SubmissionState) -> Write {
+    let (id, conversation, request) = (SubmissionId(4), ConversationId::ROOT, Some("r-1".into()));
+    Write::Submission(SubmissionRecord { id, conversation, request, state, time: Timestamp(0) })
+}
+
+fn purged() -> Write {
+    Write::Purge(EntryRecord {
+        id: EntryId(2),
+        conversation: ConversationId::ROOT,
+        seq: Seq(2),
+        time: Timestamp(0),
+        task: None,
+        entry: Entry::new("et.user").purged(&long()),
+    })
+}
+
+// Checkpoints, outcomes, submissions and receipts weighed nothing, so a commit of any size kept its limit.
+// Guards: whatever text or JSON a write brings, it weighs.
+#[test]
+fn all_text_and_json_that_a_write_brings_is_weighed() {
+    let ready = || TaskState::Ready { checkpoint: RawJson::empty() };
+    let ended = |outcome| task(TaskState::Ended { outcome }, None);
+    let error = || TaskFailure { kind: "declined".into(), message: long() };
+    let settled = |end| submission(SubmissionState::Settled { end, place: None });
+    let refused = Receipt::Refused { kind: "not_found".into(), message: long() };
+    for write in [
+        task(TaskState::Ready { checkpoint: json() }, None),
+        task(TaskState::Waiting { checkpoint: json(), on: vec![TaskId(6)] }, None),
+        task(ready(), Some(long())),
+        ended(TaskOutcome::Completed { output: json() }),
+        ended(TaskOutcome::Failed { error: error(), output: None }),
+        ended(TaskOutcome::Faulted { error: error(), output: None }),
+        ended(TaskOutcome::Aborted { reason: long(), output: None }),
+        submission(SubmissionState::Queued { parts: vec![Part::Text(long())] }),
+        settled(End::Failed { reason: long() }),
+        settled(End::Returned { reason: long() }),
+        Write::Taken(Taken { key: "abort 5".into(), receipt: refused }),
+        purged(),
+    ] {
+        let (weight, most) = (write.weight(), (LONG + 4 * RECORD) as u64);
+        assert!((LONG as u64..most).contains(&weight), "{weight}: {write:?}");
+    }
+}
+
+#[test]
+fn many_small_records_weigh_about_what_they_store() {
+    let deep = (0..50).fold(Conversation::new(ConversationId(1), None, Timestamp(0)), |parent, n| {
+        parent.fork(ConversationId(1_000 + 2 * n), EntryId(999 + 2 * n), None, Timestamp(0))
+    });
+    let row = UsageRow {
+        conversation: ConversationId::ROOT,
+        turn: TaskId(5),
+        step: 1,
+        attempt: 1,
+        model: "chat/qwen".into(),
+        end: RequestEnd::Complete,
+        usage: Some(crate::message::Usage { input: Some(12_345), ..Default::default() }),
+        time: Timestamp(1_790_000_000_000),
+    };
+    let ready = TaskState::Ready { checkpoint: RawJson::empty() };
+    let (small, asked) = (task(ready, None), submission(SubmissionState::Queued { parts: Vec::new() }));
+    for (stored, write) in [
+        (serde_json::to_string(&deep), Write::Conversation(deep)),
+        (serde_json::to_string(&row), Write::Usage(row)),
+        (record(&small), small),
+        (record(&asked), asked),
+    ] {
+        let stored = stored.expect("it is JSON").len() as u64;
+        let weight = write.weight();
+        assert!((stored / 2..stored * 2).contains(&weight), "{weight} for {stored}: {write:?}");
+    }
+}
+
+fn record(write: &Write) -> serde_json::Result<String> {
+    match write {
+        Write::Task(task) => serde_json::to_string(task),
+        Write::Submission(submission) => serde_json::to_string(submission),
+        _ => Ok(String::new()),
+    }
+}
