@@ -18,7 +18,7 @@ use std::{
     fmt,
     panic::Location,
     sync::{
-        Arc, PoisonError, Weak,
+        Arc, OnceLock, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -84,6 +84,7 @@ pub(crate) struct Inner {
     pub(crate) attention: Arc<Notify>,
     hub: Watchers,
     lease: Held,
+    keeper: OnceLock<lease::Keeper>,
 }
 
 /// What opens sessions: a store, a world, and who owns what it opens.
@@ -186,8 +187,9 @@ impl Session {
             attention: Arc::default(),
             hub: Watchers::default(),
             lease: held,
+            keeper: OnceLock::new(),
         });
-        lease::keep(&inner);
+        let _first = inner.keeper.set(lease::keep(&inner));
         Ok(Self(inner))
     }
 

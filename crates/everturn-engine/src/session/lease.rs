@@ -3,14 +3,24 @@
 use std::sync::{Arc, Weak};
 
 use everturn_core::ErrorKind;
+use tokio::task::AbortHandle;
 
 use super::Inner;
 
+/// What renews a lease. Dropping it ends that: a session that is gone leaves nothing behind that waits for the clock.
+pub(super) struct Keeper(AbortHandle);
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// Renews the session's lease until the session is gone, shut, or owned by someone else.
-pub(super) fn keep(inner: &Arc<Inner>) {
+pub(super) fn keep(inner: &Arc<Inner>) -> Keeper {
     let (clock, term) = (inner.opener.world.clock.clone(), inner.opener.term);
     let weak = Arc::downgrade(inner);
-    tokio::spawn(async move {
+    let keeping = tokio::spawn(async move {
         loop {
             clock.sleep(term / 3).await;
             if !renew(&weak).await {
@@ -18,6 +28,7 @@ pub(super) fn keep(inner: &Arc<Inner>) {
             }
         }
     });
+    Keeper(keeping.abort_handle())
 }
 
 async fn renew(weak: &Weak<Inner>) -> bool {
