@@ -14,7 +14,7 @@ pub(crate) fn is_asked(words: &[String]) -> bool {
         return true;
     }
     match words {
-        [what, file] if what == memory::CHILD => memory::child(Path::new(file)),
+        [what, file, rest @ ..] if what == memory::CHILD => memory::child(Path::new(file), rest),
         [what, file, session] if what == giant::CHILD => giant::child(Path::new(file), session),
         _ => return false,
     }
