@@ -17,7 +17,7 @@ pub mod watch;
 use std::{
     fmt,
     panic::Location,
-    sync::{Arc, PoisonError, Weak},
+    sync::{Arc, OnceLock, PoisonError, Weak},
     time::Duration,
 };
 
@@ -81,6 +81,7 @@ pub(crate) struct Inner {
     pub(crate) attention: Arc<Notify>,
     hub: Watchers,
     lease: Held,
+    keeper: OnceLock<lease::Keeper>,
 }
 
 /// What opens sessions: a store, a world, and who owns what it opens.
@@ -207,8 +208,9 @@ impl Session {
             attention: Arc::default(),
             hub: Watchers::default(),
             lease: held,
+            keeper: OnceLock::new(),
         });
-        lease::keep(&inner);
+        let _first = inner.keeper.set(lease::keep(&inner));
         Ok(Self(inner))
     }
 

@@ -16,6 +16,7 @@ mod fault;
 mod file;
 mod mail;
 mod owner;
+mod places;
 mod queue;
 mod reader;
 mod runnable;

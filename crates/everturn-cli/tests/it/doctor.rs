@@ -24,7 +24,7 @@ const DAMAGES: [(&str, &str); 16] = [
         "the request is there twice",
     ),
     ("DELETE FROM usage", "and the ledger"),
-    ("UPDATE entry SET conversation = 77 WHERE kind = 'et.assistant'", "which it names, is not there"),
+    ("UPDATE entry SET conversation = 77 WHERE kind = 'et.assistant'", "its conversation, 77, is not there"),
 ];
 
 #[test]

@@ -11,6 +11,7 @@ use everturn_core::{
     storage::Lease,
 };
 use futures_util::FutureExt;
+use tokio::task::AbortHandle;
 
 use super::{Inner, Opener, watch::DELETED};
 
@@ -74,11 +75,20 @@ pub(super) async fn take<T: Send + 'static>(
     taking.await.unwrap_or_else(|fault| Err(Error::closed(format!("taking a lease was cut off: {fault}"))))
 }
 
+/// What renews a lease. Dropping it ends that: a session that is gone leaves nothing behind that waits for the clock.
+pub(super) struct Keeper(AbortHandle);
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// Renews the session's lease until the session is gone, shut, or owned by someone else.
-pub(super) fn keep(inner: &Arc<Inner>) {
+pub(super) fn keep(inner: &Arc<Inner>) -> Keeper {
     let (clock, term) = (inner.opener.world.clock.clone(), inner.opener.term);
     let weak = Arc::downgrade(inner);
-    tokio::spawn(async move {
+    let keeping = tokio::spawn(async move {
         loop {
             clock.sleep(term / 3).await;
             if !renew(&weak).await {
@@ -86,6 +96,7 @@ pub(super) fn keep(inner: &Arc<Inner>) {
             }
         }
     });
+    Keeper(keeping.abort_handle())
 }
 
 /// Renews once; whether there is more to renew.

@@ -35,6 +35,25 @@ UPDATE revision SET number = ranked.number FROM (
 UPDATE document SET number = 1 + (SELECT count(*) FROM revision WHERE revision.did = document.did)
     WHERE retired IS NOT NULL;
 
+-- Which entry is where: what came last on a few pages that all sessions share, all else in its order.
+CREATE TABLE place (
+    sid          INTEGER NOT NULL,
+    conversation INTEGER NOT NULL,
+    id           INTEGER NOT NULL,
+    rid          INTEGER NOT NULL,
+    PRIMARY KEY (sid, conversation, id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE place_new (
+    sid          INTEGER NOT NULL,
+    conversation INTEGER NOT NULL,
+    id           INTEGER NOT NULL,
+    rid          INTEGER NOT NULL,
+    PRIMARY KEY (sid, conversation, id)
+) STRICT, WITHOUT ROWID;
+INSERT INTO place (sid, conversation, id, rid)
+    SELECT sid, conversation, id, rid FROM entry ORDER BY sid, conversation, id;
+DROP INDEX entry_id;
+
 CREATE TABLE mail (
     mid          INTEGER PRIMARY KEY,
     sid          INTEGER NOT NULL REFERENCES session,

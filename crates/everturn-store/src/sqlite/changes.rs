@@ -47,14 +47,40 @@ fn epochs(db: &Connection, sid: i64, query: &ChangeQuery, standing: &Standing) -
     }
 }
 
-const NEWEST_ENTRY: &str = "SELECT id, seq FROM entry INDEXED BY entry_id
-    WHERE sid = ?1 AND conversation = ?2 ORDER BY id DESC LIMIT 1";
-const NEXT_ENTRY: &str = "SELECT id, seq FROM entry INDEXED BY entry_id
-    WHERE sid = ?1 AND conversation = ?2 AND id >= ?3 ORDER BY id LIMIT 1";
-const ENTRIES: &str =
-    "SELECT rid, conversation, id, seq, time, task, kind, crc, body FROM entry INDEXED BY entry_id
-    WHERE sid = ?1 AND conversation = ?2 AND id >= ?3 ORDER BY id";
+macro_rules! entry {
+    ($columns:literal, $places:literal, $rest:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM ",
+            $places,
+            " AS p CROSS JOIN entry AS e ON e.rid = p.rid WHERE p.sid = ?1 AND p.conversation = ?2",
+            $rest
+        )
+    };
+}
 
+// The newest places lie behind the others.
+const NEWEST_ENTRY: [&str; 2] = [
+    entry!("e.id, seq", "place_new", " ORDER BY p.id DESC LIMIT 1"),
+    entry!("e.id, seq", "place", " ORDER BY p.id DESC LIMIT 1"),
+];
+const NEXT_ENTRY: [&str; 2] = [
+    entry!("e.id, seq", "place", " AND p.id >= ?3 ORDER BY p.id LIMIT 1"),
+    entry!("e.id, seq", "place_new", " AND p.id >= ?3 ORDER BY p.id LIMIT 1"),
+];
+const ENTRIES: [&str; 2] = [
+    entry!(
+        "e.rid, e.conversation, e.id, seq, time, task, kind, crc, body",
+        "place",
+        " AND p.id >= ?3 ORDER BY p.id"
+    ),
+    entry!(
+        "e.rid, e.conversation, e.id, seq, time, task, kind, crc, body",
+        "place_new",
+        " AND p.id >= ?3 ORDER BY p.id"
+    ),
+];
 // What lives is few, and looked at whole; what ended is entered at the seq.
 const TASKS_LIVE: &str = "SELECT id, crc, body, seq FROM task INDEXED BY task_live
     WHERE sid = ?1 AND live = 1 AND seq > ?2";
@@ -149,13 +175,14 @@ impl Log {
         let Some(from) = first_behind(db, sid, conversation, self.after)? else {
             return Ok(());
         };
-        each(db, ENTRIES, params![sid, conversation.0, from], |row| {
+        let mut tell = |row: &Row<'_>| {
             let add = |change: &mut Change| {
                 change.entries.push(entries::entry_at(row)?);
                 Ok(())
             };
             self.tell(Seq(row.get(3)?), add)
-        })
+        };
+        ENTRIES.iter().try_for_each(|sql| each(db, sql, params![sid, conversation.0, from], &mut tell))
     }
 
     fn read_tasks(&mut self, db: &Connection, sid: i64) -> Outcome<()> {
@@ -271,22 +298,31 @@ impl Log {
 /// Seqs grow with ids, so the place is found in steps that double from the newest entry back, and are halved then: few,
 /// where little came, and few, where much did.
 fn first_behind(db: &Connection, sid: i64, conversation: ConversationId, after: Seq) -> Outcome<Option<u64>> {
-    let entry = |row: &Row<'_>| Ok((row.get(0)?, Seq(row.get(1)?)));
-    let newest =
-        db.prepare_cached(NEWEST_ENTRY)?.query_row(params![sid, conversation.0], entry).optional()?;
+    let newest = first(db, NEWEST_ENTRY, params![sid, conversation.0])?;
     let Some((newest, _)) = newest.filter(|(_, seq)| *seq > after) else { return Ok(None) };
     // Up to `told` no entry is behind the seq, from `behind` on each is.
     let (mut told, mut behind, mut step): (u64, u64, u64) = (0, newest, 1);
-    let mut next = db.prepare_cached(NEXT_ENTRY)?;
     while behind - told > 1 {
         let probe = behind.saturating_sub(step).max(told + 1);
-        match next.query_row(params![sid, conversation.0, probe], entry)? {
-            (_, seq) if seq > after => behind = probe,
-            (id, _) => told = id,
+        match first(db, NEXT_ENTRY, params![sid, conversation.0, probe])? {
+            Some((id, seq)) if seq <= after => told = id,
+            _ => behind = probe,
         }
         step = if told == 0 { step * 2 } else { (behind - told).div_ceil(2) };
     }
     Ok(Some(behind))
+}
+
+/// The first entry that one query finds, or else another: its id and its seq.
+fn first(db: &Connection, queries: [&str; 2], values: impl Params + Copy) -> Outcome<Option<(u64, Seq)>> {
+    for sql in queries {
+        let entry = |row: &Row<'_>| Ok((row.get(0)?, Seq(row.get(1)?)));
+        let found = db.prepare_cached(sql)?.query_row(values, entry).optional()?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
 }
 
 /// Reads rows until one breaks off.

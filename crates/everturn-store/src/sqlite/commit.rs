@@ -12,7 +12,7 @@ use super::{
     body::{Bodies, Body},
     conversations, documents, ends, entries,
     fault::Outcome,
-    mail, session, submissions, tasks, usage,
+    mail, places, session, submissions, tasks, usage,
 };
 
 const ADVANCE: &str = "UPDATE session SET head = ?1, used = ?2, minted = ?3, due = ?4, bytes = bytes + ?8
@@ -58,6 +58,10 @@ pub(super) fn commit(db: &Connection, batch: &Batch, bodies: &Bodies) -> Outcome
         .iter()
         .zip(&bodies.of_writes)
         .try_for_each(|(write, body)| store(db, target, write, body))?;
+    match batch.writes.iter().filter(|write| matches!(write, Write::Entry(_))).count() {
+        0 => {}
+        added => places::settle(db, added)?,
+    }
     Ok(Committed::Stored)
 }
 

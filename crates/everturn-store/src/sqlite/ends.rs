@@ -17,7 +17,7 @@ use super::{
     commit::Target,
     connection::overwriting,
     fault::Outcome,
-    search, session,
+    places, search, session,
     upkeep::More,
     writer::{Proof, Ticket, Whose},
 };
@@ -138,10 +138,13 @@ impl Slice<'_> {
     }
 
     fn remove_entries(&mut self) -> Outcome<()> {
-        let rows = rows!("entry", "rid", "octet_length(body)");
-        for rid in self.find(rows.find)? {
+        let find = "SELECT entry.rid, octet_length(body) FROM (
+                SELECT rid FROM place WHERE sid = ?1 UNION ALL SELECT rid FROM place_new WHERE sid = ?1
+            ) AS its CROSS JOIN entry ON entry.rid = its.rid LIMIT ?2";
+        for rid in self.find(find)? {
             search::forget(self.db, rid)?;
-            self.db.prepare_cached(rows.remove)?.execute([self.sid, rid])?;
+            places::forget(self.db, self.sid, rid)?;
+            self.db.prepare_cached("DELETE FROM entry WHERE rid = ?1")?.execute([rid])?;
         }
         search::lower_mark(self.db)
     }
@@ -171,10 +174,7 @@ impl Slice<'_> {
 
 /// Puts what is left of an entry in its place.
 pub(super) fn purge(db: &Connection, target: Target<'_>, record: &EntryRecord, body: &Body) -> Outcome<()> {
-    let sql = "SELECT rid FROM entry INDEXED BY entry_id WHERE sid = ?1 AND conversation = ?2 AND id = ?3";
-    let values = params![target.sid, record.conversation.0, record.id.0];
-    let rid = db.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
-    let Some(rid) = rid else {
+    let Some(rid) = places::find(db, (target.sid, record.conversation.0, record.id.0))? else {
         return Err(Error::invalid(format!(
             "commit to session {} at seq {}: purge entry {} of conversation {}: there is no such entry",
             target.batch.session, target.batch.seq, record.id, record.conversation

@@ -14,12 +14,14 @@ use super::{
     body::{self, Body},
     commit::Target,
     fault::Outcome,
+    places,
 };
 
+/// Appends an entry. Errors: `Invalid` when there is one of its id.
 pub(super) fn add(db: &Connection, target: Target<'_>, record: &EntryRecord, body: &Body) -> Outcome<()> {
     let sql = "INSERT INTO entry (sid, conversation, id, seq, time, task, head, kind, crc, body)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING";
-    let inserted = db.prepare_cached(sql)?.execute(params![
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    db.prepare_cached(sql)?.execute(params![
         target.sid,
         record.conversation.0,
         record.id.0,
@@ -31,14 +33,15 @@ pub(super) fn add(db: &Connection, target: Target<'_>, record: &EntryRecord, bod
         body.crc,
         body.text,
     ])?;
-    if inserted == 0 {
+    let key = (target.sid, record.conversation.0, record.id.0);
+    if !places::add(db, key, db.last_insert_rowid())? {
         let what = format!("entry {} of conversation {}", record.id, record.conversation);
         return Err(target.is_there(&what).into());
     }
     Ok(())
 }
 
-/// Reads span after span until the limit is reached: each is one range of one index.
+/// Reads span after span until the limit is reached: each is one range of an index, or of the places.
 pub(super) fn read(db: &Connection, sid: i64, query: &EntryQuery) -> Outcome<Vec<EntryRecord>> {
     let spans = query.lineage.spans();
     let mut page = Page { query, sid, entries: Vec::new() };
@@ -58,18 +61,20 @@ struct Page<'a> {
 impl Page<'_> {
     fn read(&mut self, db: &Connection, span: &Span) -> Outcome<()> {
         let query = self.query;
-        let left = query.limit - self.entries.len();
         let (Some(from), Some(until)) = range(query, span) else {
             return Ok(());
         };
-        if left == 0 || from > until {
-            return Ok(());
-        }
-        let mut entries = db.prepare_cached(select(query.only, query.order))?;
-        let limit = i64::try_from(left).unwrap_or(i64::MAX);
-        let mut rows = entries.query(params![self.sid, span.conversation.0, from, until, limit])?;
-        while let Some(row) = rows.next()? {
-            self.entries.push(entry_at(row)?);
+        for sql in select(query.only, query.order) {
+            let left = query.limit - self.entries.len();
+            if left == 0 || from > until {
+                break;
+            }
+            let mut entries = db.prepare_cached(sql)?;
+            let limit = i64::try_from(left).unwrap_or(i64::MAX);
+            let mut rows = entries.query(params![self.sid, span.conversation.0, from, until, limit])?;
+            while let Some(row) = rows.next()? {
+                self.entries.push(entry_at(row)?);
+            }
         }
         Ok(())
     }
@@ -101,18 +106,32 @@ macro_rules! select {
     };
 }
 
-fn select(only: Only, order: Order) -> &'static str {
+macro_rules! select_at {
+    ($places:literal, $order:literal) => {
+        concat!(
+            "SELECT e.rid, e.conversation, e.id, seq, time, task, kind, crc, body FROM ",
+            $places,
+            " AS p CROSS JOIN entry AS e ON e.rid = p.rid",
+            " WHERE p.sid = ?1 AND p.conversation = ?2 AND p.id BETWEEN ?3 AND ?4 ORDER BY p.id ",
+            $order,
+            " LIMIT ?5"
+        )
+    };
+}
+
+/// What gives the entries of a span, one behind the other.
+fn select(only: Only, order: Order) -> &'static [&'static str] {
     match (only, order) {
-        (Only::All, Order::NewestFirst) => select!("entry_id", "", "DESC"),
-        (Only::All, Order::OldestFirst) => select!("entry_id", "", "ASC"),
-        (Only::Heads, Order::NewestFirst) => select!("entry_head", " AND head IS NOT NULL", "DESC"),
-        (Only::Heads, Order::OldestFirst) => select!("entry_head", " AND head IS NOT NULL", "ASC"),
-        (Only::Turns, Order::NewestFirst) => select!("entry_turn", " AND kind = 'et.turn'", "DESC"),
-        (Only::Turns, Order::OldestFirst) => select!("entry_turn", " AND kind = 'et.turn'", "ASC"),
+        (Only::All, Order::NewestFirst) => &[select_at!("place_new", "DESC"), select_at!("place", "DESC")],
+        (Only::All, Order::OldestFirst) => &[select_at!("place", "ASC"), select_at!("place_new", "ASC")],
+        (Only::Heads, Order::NewestFirst) => &[select!("entry_head", " AND head IS NOT NULL", "DESC")],
+        (Only::Heads, Order::OldestFirst) => &[select!("entry_head", " AND head IS NOT NULL", "ASC")],
+        (Only::Turns, Order::NewestFirst) => &[select!("entry_turn", " AND kind = 'et.turn'", "DESC")],
+        (Only::Turns, Order::OldestFirst) => &[select!("entry_turn", " AND kind = 'et.turn'", "ASC")],
     }
 }
 
-/// An entry from the columns that [`select!`] names, in their order.
+/// An entry from the columns that [`select!`] and [`select_at!`] name, in their order.
 pub(super) fn entry_at(row: &Row<'_>) -> Outcome<EntryRecord> {
     let (rid, conversation, id): (i64, u64, u64) = (row.get(0)?, row.get(1)?, row.get(2)?);
     let place = || format!("table entry, rid {rid} (conversation {conversation}, entry {id})");

@@ -23,7 +23,7 @@ use super::{
     checkpoint::Bell,
     connection::overwriting,
     fault::Outcome,
-    session,
+    places, session,
     writer::{Answer, Ticket, Whose},
 };
 
@@ -200,5 +200,10 @@ fn check(db: &Connection) -> Outcome<Vec<Finding>> {
         Ok(Finding { record: format!("table {table}{row_id}"), what })
     })?;
     findings.extend(orphans.collect::<Result<Vec<_>, _>>()?);
+    let astray = places::astray(db)?.into_iter().map(|rid| Finding {
+        record: format!("table entry, row {rid}"),
+        what: "the row and its place do not know each other".to_owned(),
+    });
+    findings.extend(astray);
     Ok(findings)
 }

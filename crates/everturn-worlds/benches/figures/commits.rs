@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 use crate::{
     measure::{Stopwatch, median, quantile, ratios},
     raw::{Appended, Disk, Overwritten},
-    scene::{Payloads, Scene, commit, on, runtime, session},
+    scene::{Payloads, Scene, commit, commit_together, on, runtime, session, sessions},
     table::{Row, Table},
 };
 
@@ -176,13 +176,7 @@ impl Bench<'_> {
         let mut payloads = Payloads::new(2);
         let alone = self.runtime.block_on(session(self.store));
         let store = self.store.clone();
-        let sessions: Arc<Vec<Session>> = Arc::new(on(self.runtime, async move {
-            let mut sessions = Vec::new();
-            for _ in 0..MANY {
-                sessions.push(session(&store).await);
-            }
-            sessions
-        }));
+        let sessions = on(self.runtime, async move { sessions(&store, MANY).await });
         let mut appended = Appended::new(self.scene.directory());
         let mut many = Many {
             stored: std::iter::once(&alone).chain(&*sessions).map(|one| (one.id(), 0)).collect(),
@@ -210,29 +204,14 @@ impl Bench<'_> {
         many: &mut Many,
         appended: &mut Appended,
     ) {
-        let mut work: Vec<Vec<Vec<Entry>>> = Vec::new();
-        let mut groups = vec![Vec::new(); EACH];
-        for (_, stored) in &mut many.stored[1..] {
-            let (entries, bytes): (Vec<_>, Vec<_>) = (0..EACH).map(|_| payloads.next()).unzip();
-            *stored += entries.iter().map(Vec::len).sum::<usize>();
-            groups.iter_mut().zip(bytes).for_each(|(group, bytes)| group.extend(bytes));
-            work.push(entries);
+        let (work, groups) = payloads.of_each(MANY, EACH);
+        for ((_, stored), work) in many.stored[1..].iter_mut().zip(&work) {
+            *stored += work.iter().map(Vec::len).sum::<usize>();
         }
         let (before, flushes) = (self.stats(), self.disk.flushes());
         let sessions = sessions.clone();
         let watch = Stopwatch::start();
-        on(self.runtime, async move {
-            let of_each = sessions.iter().cloned().zip(work).map(|(session, work)| {
-                tokio::spawn(async move {
-                    for entries in work {
-                        commit(&session, entries).await;
-                    }
-                })
-            });
-            for one in of_each.collect::<Vec<_>>() {
-                one.await.expect("commits do not panic");
-            }
-        });
+        on(self.runtime, async move { commit_together(&sessions, work).await });
         let commits = (MANY * EACH) as f64;
         many.together.push(commits / watch.us() * 1e6);
         let stats = self.stats();

@@ -5,45 +5,61 @@
 //!
 //! How it is measured: what is compared runs in small chunks by turns within one process, so that a busy machine slows
 //! both; medians stand for many samples; counters (syncs, flushes, instructions, bytes) and CPU time are preferred to
-//! wall time. `measure.rs` has the clocks, `raw.rs` the disk without a store, `scene.rs` what is set up.
+//! wall time. `measure.rs` has the clocks, `process.rs` the kernel's counters, `raw.rs` the disk without a store,
+//! `scene.rs` what is set up.
 
+mod assembly;
 mod bytes;
+mod child;
 mod commits;
 mod cpu;
+mod crowd;
 mod flat;
+mod giant;
+mod long;
 mod measure;
+mod memory;
+mod process;
 mod raw;
 mod scene;
+mod steady;
 mod syncs;
 mod table;
+mod watchers;
+mod written;
 
 use std::process::ExitCode;
 
 use table::Table;
 
+/// What measures figures, and which; in the order of their numbers.
+const FIGURES: [(&[u32], fn(&mut Table)); 13] = [
+    (&[1, 2, 3], commits::figures),
+    (&[4], written::figure),
+    (&[5], steady::figure),
+    (&[6], long::figure),
+    (&[7], assembly::figure),
+    (&[8], syncs::figure),
+    (&[9], flat::figure),
+    (&[10], bytes::figure),
+    (&[11], cpu::figure),
+    (&[12], crowd::figure),
+    (&[15], memory::figure),
+    (&[16], watchers::figure),
+    (&[20], giant::figure),
+];
+
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(history) = flat::asked_of_child(&words) {
-        flat::child(history);
+    if child::is_asked(&words) {
         return ExitCode::SUCCESS;
     }
     let wanted: Vec<u32> = words.iter().filter_map(|word| word.parse().ok()).collect();
-    let is_wanted = |figures: &[u32]| wanted.is_empty() || figures.iter().any(|one| wanted.contains(one));
     let mut table = Table::begin();
-    if is_wanted(&[1, 2, 3]) {
-        commits::figures(&mut table);
-    }
-    if is_wanted(&[8]) {
-        syncs::figure(&mut table);
-    }
-    if is_wanted(&[9]) {
-        flat::figure(&mut table);
-    }
-    if is_wanted(&[10]) {
-        bytes::figure(&mut table);
-    }
-    if is_wanted(&[11]) {
-        cpu::figure(&mut table);
+    for (figures, measure) in FIGURES {
+        if wanted.is_empty() || figures.iter().any(|one| wanted.contains(one)) {
+            measure(&mut table);
+        }
     }
     table.end();
     ExitCode::SUCCESS

@@ -1,6 +1,9 @@
 //! What the figures are measured on: a directory on the disk, payloads, sessions, a harness with a scripted model.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use everturn::{
     Agent, Extension, Harness, Input, LiveSession, Models, SessionSpec, World,
@@ -14,6 +17,8 @@ use everturn::{
 use everturn_testkit::scripted::{Reply, Scripted};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+
+use crate::measure::Stopwatch;
 
 /// A directory on the disk that holds the build, gone when the scene is.
 pub(crate) struct Scene(TempDir);
@@ -61,6 +66,15 @@ pub(crate) fn on<T: Send + 'static>(runtime: &Runtime, work: impl Future<Output 
 pub(crate) async fn session(store: &Store) -> Session {
     let opener = Opener::new(store.clone(), World::system()).await;
     Session::create(&opener, NewSession::default()).await.expect("a session")
+}
+
+/// Many of them, of one store.
+pub(crate) async fn sessions(store: &Store, count: usize) -> Arc<Vec<Session>> {
+    let mut sessions = Vec::with_capacity(count);
+    for _ in 0..count {
+        sessions.push(session(store).await);
+    }
+    Arc::new(sessions)
 }
 
 /// A session with a harness, whose model always gives the same answer at once.
@@ -120,6 +134,22 @@ impl Payloads {
         (entries, bytes)
     }
 
+    /// What each of many sessions commits, one after the other, and the bytes of what they commit at the same time.
+    pub(crate) fn of_each(
+        &mut self,
+        sessions: usize,
+        commits: usize,
+    ) -> (Vec<Vec<Vec<Entry>>>, Vec<Vec<u8>>) {
+        let mut groups = vec![Vec::new(); commits];
+        let mut of_one = || {
+            let (entries, bytes): (Vec<_>, Vec<_>) = (0..commits).map(|_| self.next()).unzip();
+            groups.iter_mut().zip(bytes).for_each(|(group, bytes)| group.extend(bytes));
+            entries
+        };
+        let work = (0..sessions).map(|_| of_one()).collect();
+        (work, groups)
+    }
+
     fn entry(&mut self) -> Entry {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 200 and 8,000")]
         let bytes = (200.0 * 40f64.powf(self.random() as f64 / u64::MAX as f64)) as usize;
@@ -143,4 +173,24 @@ pub(crate) async fn commit(session: &Session, entries: Vec<Entry>) {
         tx.append(ConversationId::ROOT, entry).expect("a small entry");
     }
     tx.commit().await.expect("a commit");
+}
+
+/// Has all sessions commit at once, each one commit after the other. Gives what each commit took, in microseconds.
+pub(crate) async fn commit_together(sessions: &[Session], work: Vec<Vec<Vec<Entry>>>) -> Vec<f64> {
+    let of_each = sessions.iter().cloned().zip(work).map(|(session, work)| {
+        tokio::spawn(async move {
+            let mut taken = Vec::with_capacity(work.len());
+            for entries in work {
+                let watch = Stopwatch::start();
+                commit(&session, entries).await;
+                taken.push(watch.us());
+            }
+            taken
+        })
+    });
+    let mut taken = Vec::new();
+    for one in of_each.collect::<Vec<_>>() {
+        taken.extend(one.await.expect("commits do not panic"));
+    }
+    taken
 }
