@@ -1,13 +1,13 @@
 //! Figure 15: what sessions keep in memory, counted as resident pages of a process of its own.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use everturn::{
     Agent, CancelToken, Harness, Input, LiveSession, Models, SessionSpec, Submission, World,
     entry::Entry,
     id::{ConversationId, SessionId},
     message::Message,
-    storage::{SessionQuery, Storage},
+    storage::SessionQuery,
 };
 use everturn_testkit::scripted::{Reply, Scripted};
 use tokio::runtime::Runtime;
@@ -76,7 +76,12 @@ pub(crate) fn figure(table: &mut Table) {
         });
     }
     table.note(format!(
-        "15: resident pages, on SQLite. Known: what {KNOWN} more sessions in the store add to a process that opens it and          asks for the first page of the list and for what can run. Created, filled and closed in one process, each leaves          {made:.0} B: the store's page caches, which end at 16 MB for each of three readers. Open and active: the growth          over {OPENED} sessions of {MESSAGES} messages of {BYTES} bytes, behind {BEFORE} others, when what is in the file          was read before. An active turn has streamed half of its answer and waits for the rest."
+        "15: resident pages, on SQLite. Known: what {KNOWN} more sessions in the store add to a process that opens \
+         it and asks for the first page of the list and for what can run. Created, filled and closed in one \
+         process, each leaves {made:.0} B, most of it in the store's page caches, which end at 16 MB for each of \
+         three readers. Open and active: the growth over {OPENED} sessions of {MESSAGES} messages of {BYTES} \
+         bytes, behind {BEFORE} others, when what is in the file was read before. An active turn has streamed half \
+         of its answer and waits for the rest."
     ));
 }
 
@@ -125,7 +130,7 @@ fn open_and_ask(runtime: &Runtime, harness: Arc<Harness>, (model, gate): (Script
     let live = on(runtime, open_all(harness, counted.to_vec()));
     println!("{}", grown(OPENED, resident));
     let resident = process::resident();
-    let _asked = on(runtime, ask_all(live.clone(), model));
+    let _asked = on(runtime, ask_all(live, model));
     println!("{}", grown(OPENED, resident));
     println!("{}", MESSAGES * BYTES + question().len() + 512);
     gate.cancel();
@@ -199,10 +204,11 @@ async fn ask_all(live: Vec<LiveSession>, model: Scripted) -> Vec<Submission> {
     for live in &live {
         asked.push(live.root().submit(Input::text(question())).await.expect("a submission"));
     }
+    let clock = World::system().clock;
     while model.count() < live.len() {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        clock.sleep(Duration::from_millis(5)).await;
     }
     // Longer than partial output waits before it is flushed.
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    clock.sleep(Duration::from_millis(500)).await;
     asked
 }
