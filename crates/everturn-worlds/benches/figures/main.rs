@@ -32,8 +32,11 @@ use std::process::ExitCode;
 
 use table::Table;
 
-/// What measures figures, and which; in the order of their numbers.
-const FIGURES: [(&[u32], fn(&mut Table)); 13] = [
+/// Which figures, and what measures them.
+type Measured = (&'static [u32], fn(&mut Table));
+
+/// All of them, in the order of their numbers.
+const FIGURES: [Measured; 13] = [
     (&[1, 2, 3], commits::figures),
     (&[4], written::figure),
     (&[5], steady::figure),

@@ -1,10 +1,9 @@
 //! Figure 15: what sessions keep in memory, counted as resident pages of a process of its own.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use everturn::{
-    Agent, CancelToken, Harness, Input, LiveSession, Models, SessionSpec, Submission, SystemClock, World,
-    clock::Clock,
+    Agent, CancelToken, Harness, Input, LiveSession, Models, SessionSpec, Submission, World,
     entry::Entry,
     id::{ConversationId, SessionId},
     message::Message,
@@ -205,10 +204,11 @@ async fn ask_all(live: Vec<LiveSession>, model: Scripted) -> Vec<Submission> {
     for live in &live {
         asked.push(live.root().submit(Input::text(question())).await.expect("a submission"));
     }
+    let clock = World::system().clock;
     while model.count() < live.len() {
-        SystemClock.sleep(std::time::Duration::from_millis(5)).await;
+        clock.sleep(Duration::from_millis(5)).await;
     }
     // Longer than partial output waits before it is flushed.
-    SystemClock.sleep(std::time::Duration::from_millis(500)).await;
+    clock.sleep(Duration::from_millis(500)).await;
     asked
 }

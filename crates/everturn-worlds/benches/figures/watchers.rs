@@ -9,8 +9,7 @@ use std::{
 };
 
 use everturn::{
-    SystemClock,
-    clock::Clock,
+    World,
     entry::Entry,
     kernel::Session,
     storage::Part,
@@ -150,7 +149,7 @@ fn commit_all(
         let mut taken = Vec::with_capacity(work.len());
         for entries in work {
             if let Some(pause) = pause {
-                SystemClock.sleep(pause).await;
+                World::system().clock.sleep(pause).await;
             }
             let watch = Stopwatch::start();
             commit(&session, entries).await;
@@ -168,7 +167,7 @@ fn wait(runtime: &Runtime, seen: &Arc<Seen>, commits: usize) {
             if seen.frames.load(Ordering::SeqCst) >= expected {
                 return;
             }
-            SystemClock.sleep(Duration::from_millis(2)).await;
+            World::system().clock.sleep(Duration::from_millis(2)).await;
         }
     });
 }
