@@ -14,6 +14,9 @@ use crate::session::state::Adopted;
 /// How many frames wait for a watcher before they become one.
 const WAITING_MAX: usize = 100;
 
+/// How many watchers are told at a time: then whoever commits has a turn, and the next are told of that commit too.
+const AT_ONCE: usize = 32;
+
 /// The watchers of an open session. Dropped with the session, which ends them.
 #[derive(Default)]
 pub(crate) struct Watchers(Arc<Hub>);
@@ -127,20 +130,43 @@ impl Hub {
             }
             Err(_) => {
                 drop(state);
-                self.hand_on_all();
+                drop(self.begin());
             }
         }
     }
 
-    /// Hands on what there is. Gives whether anyone may hear more.
-    fn hand_on_all(&self) -> bool {
+    /// Takes the news, and who is to hear them.
+    fn begin(&self) -> Round {
         let mut state = self.state();
         state.queues.retain(|queue| queue.strong_count() > 0);
-        let queues: Vec<_> = state.queues.iter().filter_map(Weak::upgrade).collect();
-        let news = std::mem::take(&mut state.news);
-        drop(state);
-        queues.iter().for_each(|queue| queue.put(&news));
-        !queues.is_empty() && !news.iter().any(|news| matches!(news, News::End(_)))
+        let queues = state.queues.iter().filter_map(Weak::upgrade).collect();
+        Round { news: std::mem::take(&mut state.news), queues }
+    }
+}
+
+/// News on their way to everyone who is to hear them.
+struct Round {
+    news: Vec<News>,
+    queues: Vec<Arc<Queue>>,
+}
+
+impl Round {
+    /// Hands the news to some more watchers; whether that were all.
+    fn go_on(&mut self, count: usize) -> bool {
+        let from = self.queues.len().saturating_sub(count);
+        self.queues.drain(from..).for_each(|queue| queue.put(&self.news));
+        self.queues.is_empty()
+    }
+
+    fn is_last(&self) -> bool {
+        self.queues.is_empty() || self.news.iter().any(|news| matches!(news, News::End(_)))
+    }
+}
+
+impl Drop for Round {
+    /// Whoever was not told yet is told now: nobody misses a commit.
+    fn drop(&mut self) {
+        self.go_on(usize::MAX);
     }
 }
 
@@ -149,7 +175,15 @@ struct Running(Arc<Hub>);
 
 impl Running {
     async fn hand_on(self) {
-        while self.0.hand_on_all() {
+        loop {
+            let mut round = self.0.begin();
+            let is_last = round.is_last();
+            while !round.go_on(AT_ONCE) {
+                tokio::task::yield_now().await;
+            }
+            if is_last {
+                return;
+            }
             self.0.told.notified().await;
         }
     }
@@ -163,7 +197,7 @@ impl Drop for Running {
         drop(state);
         if is_left {
             // What came while it ended.
-            self.0.hand_on_all();
+            drop(self.0.begin());
         }
     }
 }
