@@ -14,6 +14,7 @@ mod group;
 mod machine;
 mod migration;
 mod opening;
+mod places;
 mod reference;
 mod search;
 mod sharing;
