@@ -7,6 +7,7 @@ mod document;
 mod lease;
 mod line;
 mod mail;
+mod opener;
 mod reader;
 mod state;
 mod stranger;
@@ -18,7 +19,6 @@ use std::{
     fmt,
     panic::Location,
     sync::{Arc, OnceLock, PoisonError, Weak},
-    time::Duration,
 };
 
 use everturn_core::{
@@ -27,18 +27,19 @@ use everturn_core::{
     id::{ConversationId, Epoch, OwnerId, Seq, SessionId},
     limits::Limits,
     storage::{
-        Batch, Claim, Create, Created, Due, Durability, Lease, NewSession, Store, SubmissionFilter,
-        SubmissionQuery, TaskQuery, Write,
+        Batch, Create, Created, Due, Durability, Lease, NewSession, Store, SubmissionFilter, SubmissionQuery,
+        TaskQuery, Write,
     },
 };
 use tokio::sync::{Notify, OwnedMutexGuard, watch as latest};
 
-use crate::{World, archive::is_half_restored};
+use crate::archive::is_half_restored;
 pub use blob::BlobWriter;
 pub(crate) use commit::is_final;
 pub use context::WorkContext;
 use lease::Held;
 use line::{Hold, Line};
+pub use opener::Opener;
 use state::State;
 pub use stranger::SessionReader;
 pub(crate) use transaction::check_entry;
@@ -82,45 +83,6 @@ pub(crate) struct Inner {
     hub: Watchers,
     lease: Held,
     keeper: OnceLock<lease::Keeper>,
-}
-
-/// What opens sessions: a store, a world, and who owns what it opens.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// use everturn_core::{memory::Memory, storage::Store};
-/// use everturn_engine::{Opener, World};
-///
-/// let opener = Opener::new(Store::new(Memory::new()), World::system()).await;
-/// let same = opener.clone();
-/// assert_eq!(opener.owner, same.owner);
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-pub struct Opener {
-    /// The store.
-    pub store: Store,
-    /// Time and randomness.
-    pub world: World,
-    /// Who owns the sessions that are opened.
-    pub owner: OwnerId,
-    /// How big records may be.
-    pub limits: Limits,
-    /// How long a lease lasts without renewal; it is renewed three times as often.
-    pub term: Duration,
-}
-
-impl Opener {
-    /// An opener for the owner that the store was opened for, or for a new one where any owner is as good.
-    pub async fn new(store: Store, world: World) -> Self {
-        let owner = store.owner().await.unwrap_or_else(|| world.owner());
-        Self { store, world, owner, limits: Limits::default(), term: Duration::from_secs(30) }
-    }
-
-    fn claim(&self, session: SessionId) -> Claim {
-        let now = self.world.clock.now();
-        Claim { session, owner: self.owner, now, until: now + self.term }
-    }
 }
 
 impl Session {

@@ -291,6 +291,30 @@ async fn mail_is_taken_in_the_commit_that_acts_on_it_and_only_once() {
 }
 
 #[tokio::test]
+async fn mail_has_its_limits() {
+    let session = session().await;
+    let opener = Opener::new(session.store().clone(), World::system()).await;
+    let mail = |key: &str, body: String| Mail {
+        session: session.id(),
+        key: key.into(),
+        kind: MailKind::Signal,
+        conversation: None,
+        request: None,
+        actor: "local".into(),
+        time: World::system().clock.now(),
+        body: everturn_core::json::RawJson::parse(body).unwrap(),
+    };
+    let big = format!("\"{}\"", "x".repeat(2 << 20));
+    let deep = "[".repeat(200) + &"]".repeat(200);
+    for refused in [mail(&"k".repeat(300), "{}".into()), mail("big", big), mail("deep", deep)] {
+        let error = opener.post(refused).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::TooLarge, "{error}");
+    }
+    assert_eq!(*opener.post(mail("", "{}".into())).await.unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(opener.post(mail("fits", "{}".into())).await.unwrap(), Posted::New);
+}
+
+#[tokio::test]
 async fn a_blob_is_written_ahead_and_read_by_range() {
     let session = session().await;
     let bytes: Vec<u8> = (0..700_000u32).map(|n| (n % 251) as u8).collect();

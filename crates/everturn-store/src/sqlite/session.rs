@@ -33,12 +33,12 @@ impl Ownership {
 
 /// What a session's row gives, unless there is none or only a tombstone. Errors: `NotFound`.
 fn alive<T>(id: SessionId, found: Option<(T, bool)>) -> Outcome<T> {
-    let missing = match found {
-        Some((found, false)) => return Ok(found),
-        Some((_, true)) => "it was deleted",
-        None => "the store has no such session",
-    };
-    Err(Error::not_found(format!("look for session {id}: {missing}")).into())
+    let attempted = format!("look for session {id}");
+    match found {
+        Some((found, false)) => Ok(found),
+        Some((_, true)) => Err(Error::deleted(attempted).into()),
+        None => Err(Error::not_found(format!("{attempted}: the store has no such session")).into()),
+    }
 }
 
 /// The key of a session in the other tables. Errors: `NotFound`.

@@ -65,10 +65,12 @@ impl Logged {
 
 impl Tables {
     fn state(&self, id: SessionId) -> Result<State> {
-        let found = if self.deleted.contains_key(&id) { "it was deleted" } else { "there is none" };
-        let log =
-            self.logs.get(&id).ok_or_else(|| Error::not_found(format!("look for session {id}: {found}")))?;
-        Ok(State::of(log))
+        let attempted = format!("look for session {id}");
+        match self.logs.get(&id) {
+            Some(log) => Ok(State::of(log)),
+            None if self.deleted.contains_key(&id) => Err(Error::deleted(attempted)),
+            None => Err(Error::not_found(format!("{attempted}: there is none"))),
+        }
     }
 
     /// All sessions, oldest first.
