@@ -44,6 +44,10 @@ async fn prove(host: &Host, row: &SessionRow, number: u64, screen: &mut Screen) 
     if io::stderr().is_terminal() {
         eprint!("\rverifying session {number} ");
     }
+    if row.new.labels.contains_key("et.restoring") {
+        screen.text(&format!("session {}: it is only partly restored; restore it again", row.id));
+        return Ok(0);
+    }
     let findings = host.harness.verify(row.id).await?;
     if !findings.is_empty() {
         screen.heading(&format!("session {}, last used {} UTC", row.id, moment(row.used)));

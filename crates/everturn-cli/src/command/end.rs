@@ -32,7 +32,11 @@ pub(crate) async fn purge(place: &Place, id: SessionId, entry: EntryId) -> Resul
     }
     tx.commit().await?;
     session.close().await?;
-    eprintln!("everturn: the contents of entry {entry} are gone; what a tool wrote elsewhere is not");
+    eprintln!(
+        "everturn: the contents of entry {entry} are gone from the transcript and from searches. What a call was given \
+         stays in the record of its task, the newest answer in the session's partial output until the next turn, and \
+         files, archives and backups are as they were"
+    );
     Ok(Exit::Answered)
 }
 

@@ -46,7 +46,10 @@ pub(crate) async fn run(
 }
 
 fn shown(row: &SessionRow) -> String {
-    let title = row.new.title.as_deref().unwrap_or("(untitled)");
+    let title = match row.new.labels.contains_key("et.restoring") {
+        true => "(only partly restored: restore it again)",
+        false => row.new.title.as_deref().unwrap_or("(untitled)"),
+    };
     format!("{}  {}  {}", row.id, moment(row.used), crate::clean::line(title))
 }
 

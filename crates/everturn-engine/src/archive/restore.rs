@@ -107,7 +107,12 @@ impl<R: AsyncBufRead + Unpin + Send> Restoring<R> {
                 Some(Line::Commit(commit)) => self.commit(*commit).await?,
                 Some(Line::Usage(usage)) => self.usage.extend(usage),
                 Some(Line::Mail(mail)) => self.mail(mail)?,
-                Some(Line::End { .. }) => return self.end().await,
+                Some(Line::End { .. }) => {
+                    if self.lines.next().await?.is_some() {
+                        return Err(invalid("something comes behind its last line"));
+                    }
+                    return self.end().await;
+                }
                 Some(Line::Session(_)) => return Err(invalid("it names a second session")),
                 None => return Err(invalid("it was cut off: its last line is missing")),
             }

@@ -136,8 +136,17 @@ async fn an_archive_that_was_changed_or_cut_off_leaves_no_session() {
     let changed = text.replacen("three", "tree", 1);
     let dropped = [&lines[..3], &lines[4..]].concat().join("\n");
     let newer = text.replacen(r#""form":1"#, r#""form":2"#, 1);
-    let cases =
-        [cut, changed, dropped, "no archive".into(), String::new(), newer, text[..text.len() / 2].into()];
+    let twice = text.repeat(2);
+    let cases = [
+        cut,
+        changed,
+        dropped,
+        "no archive".into(),
+        String::new(),
+        newer,
+        text[..text.len() / 2].into(),
+        twice,
+    ];
     for (at, archive) in cases.iter().enumerate() {
         let to = opener(store()).await;
         let error = Session::restore(&to, archive.as_bytes()).await.unwrap_err();

@@ -401,3 +401,15 @@ async fn a_transaction_sees_what_it_has_purged() {
     tx.commit().await.unwrap();
     assert_eq!(session.entry(ROOT, entry).await.unwrap(), left);
 }
+
+// The account of a turn was purged, and from then on the session did not agree with itself.
+// Guards: what holds nothing that was said is not purged.
+#[tokio::test]
+async fn the_account_of_a_turn_is_not_purged() {
+    let session = session().await;
+    let mut tx = session.begin().await.unwrap();
+    let account = tx.append(ROOT, Entry::new("et.turn")).unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = session.begin().await.unwrap();
+    assert_eq!(*tx.purge(ROOT, account).await.unwrap_err().kind(), ErrorKind::Invalid);
+}

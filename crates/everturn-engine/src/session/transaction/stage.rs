@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use everturn_core::{
     Error, Result,
+    entry::kind,
     id::{BlobId, ConversationId, EntryId, Seq, TaskId},
     json::RawJson,
     storage::{Receipt, Taken, Write},
@@ -113,7 +114,8 @@ impl Transaction {
     /// stay; what it edited stays omitted. What a call was given is in the record of its task too, until that is trimmed.
     /// Purging again changes nothing.
     ///
-    /// Errors: `NotFound` when the conversation does not see the entry; `Invalid` for one of this transaction.
+    /// Errors: `NotFound` when the conversation does not see the entry; `Invalid` for one of this transaction, and for the account of
+    /// a turn.
     pub async fn purge(&mut self, conversation: ConversationId, entry: EntryId) -> Result<()> {
         self.hold.place()?;
         if self.staged_entry(entry).is_some() {
@@ -122,6 +124,11 @@ impl Transaction {
         let mut record = self.entry(conversation, entry).await?;
         if record.entry.is_purged() {
             return Ok(());
+        }
+        if record.kind == kind::TURN {
+            return Err(Error::invalid(format!(
+                "purge entry {entry}: it is the account of a turn and holds nothing that was said; purge what was said"
+            )));
         }
         let hash = Sha256::digest(record.entry.to_body()?);
         let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
