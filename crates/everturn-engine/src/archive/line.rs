@@ -213,6 +213,6 @@ impl Tally {
     /// The last line.
     pub(super) fn end(&self) -> Line {
         let hash = self.hash.clone().finalize();
-        Line::End { lines: self.lines, sha256: hash.iter().map(|byte| format!("{byte:02x}")).collect() }
+        Line::End { lines: self.lines, sha256: format!("{hash:x}") }
     }
 }

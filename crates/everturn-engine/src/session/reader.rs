@@ -56,8 +56,7 @@ impl Session {
         let heads = EntryQuery { only: Only::Heads, limit: 1, ..EntryQuery::of(self.id(), lineage) };
         let newest = store.entries(heads).await?;
         let begin = newest.first().and_then(|entry| entry.head.map(|head| head.entry(entry.id)));
-        let after = begin.map(|begin| EntryId(begin.0.saturating_sub(1)));
-        Ok(Context::derive(&store.entries(EntryQuery { after, ..all }).await?))
+        Ok(Context::derive(&store.entries(all.from(begin)).await?))
     }
 
     /// The request messages at a cutoff, proven to be legal. They come from memory unless something that came behind
@@ -131,9 +130,7 @@ impl Session {
 
     /// The documents that a scope has, whether or not their types are known, in the order in which they were created.
     pub async fn documents(&self, scope: ScopeKey) -> Result<Vec<DocumentView>> {
-        let query = DocumentQuery { session: self.id(), scope, kind: None, at: None };
-        let found = self.0.opener.store.documents(query).await?;
-        found.iter().map(|state| Committed::fold(state).map(DocumentView::from)).collect()
+        DocumentView::all(self.store(), self.id(), scope).await
     }
 
     /// An entry that a conversation sees.

@@ -105,9 +105,7 @@ impl SessionReader {
 
     /// The documents that a scope has, whether or not their types are known, in the order in which they were created.
     pub async fn documents(&self, scope: ScopeKey) -> Result<Vec<DocumentView>> {
-        let query = DocumentQuery { session: self.row.id, scope, kind: None, at: None };
-        let found = self.store.documents(query).await?;
-        found.iter().map(|state| Committed::fold(state).map(DocumentView::from)).collect()
+        DocumentView::all(&self.store, self.row.id, scope).await
     }
 
     /// Whether work of the session has not ended.

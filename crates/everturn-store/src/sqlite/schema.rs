@@ -33,8 +33,7 @@ const MIGRATIONS: [Migration; KNOWN as usize] = [
 
 impl Migration {
     fn sha256(&self) -> String {
-        let digest = Sha256::digest(self.sql.as_bytes());
-        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+        format!("{:x}", Sha256::digest(self.sql.as_bytes()))
     }
 }
 

@@ -131,8 +131,7 @@ impl Transaction {
             )));
         }
         let hash = Sha256::digest(record.entry.to_body()?);
-        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        record.entry = record.entry.purged(&format!("sha256:{hash}"));
+        record.entry = record.entry.purged(&format!("sha256:{hash:x}"));
         self.stage(entry.0, Write::Purge(record));
         Ok(())
     }

@@ -5,9 +5,10 @@ use std::{fmt, sync::Arc};
 use everturn_core::{
     Result,
     conversation::Conversation,
-    document::{Document, Value},
+    document::{Document, ScopeKey, Value},
     entry::EntryRecord,
-    storage::{DocumentRecord, View},
+    id::SessionId,
+    storage::{DocumentQuery, DocumentRecord, DocumentState, Store, View},
     submission::SubmissionRecord,
     task::TaskRecord,
 };
@@ -38,8 +39,7 @@ impl Baseline {
     /// Errors: `Corrupt` when a document does not fold.
     pub(super) fn of(view: View) -> Result<Self> {
         let View { conversations, entries, documents, tasks, submissions, .. } = view;
-        let documents = documents.iter().map(|state| Committed::fold(state).map(DocumentView::from));
-        let documents = documents.collect::<Result<_>>()?;
+        let documents = DocumentView::fold(&documents)?;
         Ok(Self { conversations, entries, documents, tasks, submissions })
     }
 }
@@ -68,6 +68,21 @@ impl Baseline {
 pub struct DocumentView(Arc<Committed>);
 
 impl DocumentView {
+    /// Those that a scope has, in the order in which they were created.
+    pub(in crate::session) async fn all(
+        store: &Store,
+        session: SessionId,
+        scope: ScopeKey,
+    ) -> Result<Vec<Self>> {
+        let query = DocumentQuery { session, scope, kind: None, at: None };
+        Self::fold(&store.documents(query).await?)
+    }
+
+    /// Folds what storage keeps.
+    fn fold(states: &[DocumentState]) -> Result<Vec<Self>> {
+        states.iter().map(|state| Committed::fold(state).map(Self::from)).collect()
+    }
+
     /// Which document it is.
     pub fn record(&self) -> &DocumentRecord {
         &self.0.record
