@@ -109,14 +109,13 @@ fn child_that_commits_until_it_is_killed() {
     });
 }
 
-/// A write that fails inside COMMIT leaves nobody in doubt: what is said to be stored is, what is refused is not.
-#[test]
-fn a_disk_that_fails_at_commit_loses_nothing_and_invents_nothing() {
+/// Runs a child that may write only so much, and proves that what is stored is what it says was acknowledged.
+fn check_on_a_failing_disk(child: &str) {
     let file = Temporary::new();
     block_on(async {
         Scene::new(&file.open().await).await;
         // The child may write no file beyond this many blocks of 512 bytes: the log will grow past it.
-        let mut child = spawn("crash::child_on_a_failing_disk", &file.path(), Some(1_200));
+        let mut child = spawn(child, &file.path(), Some(1_200));
         let last = acknowledged(&mut child).last().expect("the child commits at first");
         let mut output = String::new();
         child.stderr.take().unwrap().read_to_string(&mut output).unwrap();
@@ -124,6 +123,12 @@ fn a_disk_that_fails_at_commit_loses_nothing_and_invents_nothing() {
         let row = file.open().await.session(session_id(1)).await.unwrap().unwrap();
         assert_eq!(row.head, last);
     });
+}
+
+/// A write that fails inside COMMIT leaves nobody in doubt: what is said to be stored is, what is refused is not.
+#[test]
+fn a_disk_that_fails_at_commit_loses_nothing_and_invents_nothing() {
+    check_on_a_failing_disk("crash::child_on_a_failing_disk");
 }
 
 /// The child of the test above. As a test of its own it has nothing to do.
@@ -160,17 +165,7 @@ fn child_on_a_failing_disk() {
 // Guards: a batch is told that nobody knows, and nothing is written or answered until the log can be cut.
 #[test]
 fn a_commit_whose_outcome_cannot_be_looked_up_is_unknown_and_sent_again() {
-    let file = Temporary::new();
-    block_on(async {
-        Scene::new(&file.open().await).await;
-        let mut child = spawn("crash::child_on_a_failing_disk_with_a_reader", &file.path(), Some(1_200));
-        let last = acknowledged(&mut child).last().expect("the child commits at first");
-        let mut output = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut output).unwrap();
-        assert!(child.wait().unwrap().success(), "{output}");
-        let row = file.open().await.session(session_id(1)).await.unwrap().unwrap();
-        assert_eq!(row.head, last);
-    });
+    check_on_a_failing_disk("crash::child_on_a_failing_disk_with_a_reader");
 }
 
 async fn claimed(store: &Store) -> Scene {

@@ -147,18 +147,24 @@ fn only_who_owns_a_session_deletes_it() {
     });
 }
 
+/// A session with an entry that was purged while a reader, given too, still sees it.
+async fn purged_under_a_reader(file: &Temporary) -> (Scene, rusqlite::Connection) {
+    let mut scene = Scene::new(&file.open().await).await;
+    let mut secret = scene.entry("the key is hunter2hunter2");
+    scene.commit(vec![secret.clone().into_write()]).await.unwrap();
+    let reader = rusqlite::Connection::open(file.path()).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM entry").unwrap();
+
+    secret.entry = secret.entry.purged("its hash");
+    scene.commit(vec![Write::Purge(secret)]).await.unwrap();
+    (scene, reader)
+}
+
 #[test]
 fn a_reader_keeps_what_was_purged_in_the_log_no_longer_than_it_reads() {
     let file = Temporary::new();
     block_on(async {
-        let mut scene = Scene::new(&file.open().await).await;
-        let mut secret = scene.entry("the key is hunter2hunter2");
-        scene.commit(vec![secret.clone().into_write()]).await.unwrap();
-        let reader = rusqlite::Connection::open(file.path()).unwrap();
-        reader.execute_batch("BEGIN; SELECT count(*) FROM entry").unwrap();
-
-        secret.entry = secret.entry.purged("its hash");
-        scene.commit(vec![Write::Purge(secret)]).await.unwrap();
+        let (mut scene, reader) = purged_under_a_reader(&file).await;
         assert!(holds(&file, "hunter2hunter2"), "it reads the store as it was");
         reader.execute_batch("COMMIT").unwrap();
         scene.commit(vec![]).await.unwrap();
@@ -222,14 +228,8 @@ fn who_opens_a_store_after_a_crash_leaves_no_byte_of_what_was_purged() {
     let (file, crashed) = (Temporary::new(), Temporary::new());
     let log = |file: &Temporary| file.path().with_extension("db-wal");
     block_on(async {
-        let mut scene = Scene::new(&file.open().await).await;
-        let mut secret = scene.entry("the key is hunter2hunter2");
-        scene.commit(vec![secret.clone().into_write()]).await.unwrap();
         // With a reader the cut waits, as it does for whoever dies before it.
-        let reader = rusqlite::Connection::open(file.path()).unwrap();
-        reader.execute_batch("BEGIN; SELECT count(*) FROM entry").unwrap();
-        secret.entry = secret.entry.purged("its hash");
-        scene.commit(vec![Write::Purge(secret)]).await.unwrap();
+        let (scene, _reader) = purged_under_a_reader(&file).await;
         fs::copy(file.path(), crashed.path()).unwrap();
         fs::copy(log(&file), log(&crashed)).unwrap();
         assert!(holds(&crashed, "hunter2hunter2"));
