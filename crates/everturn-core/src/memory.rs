@@ -24,9 +24,9 @@ use crate::{
     id::{BlobId, ConversationId, Epoch, OwnerId, SessionId},
     storage::{
         Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim, Committed, Create, Created,
-        DocumentQuery, DocumentState, Due, EntryQuery, Hit, Lease, Mail, MailFilter, MailRow, Posted, Seal,
-        SearchQuery, SessionQuery, SessionRow, Stats, Storage, SubmissionQuery, Swept, TaskQuery, View,
-        ViewQuery, Write,
+        DocumentQuery, DocumentState, Due, EntryQuery, Hit, Lease, Mail, MailFilter, MailRow, Posted,
+        RunnableQuery, Seal, SearchQuery, SessionQuery, SessionRow, Stats, Storage, SubmissionQuery, Swept,
+        TaskQuery, View, ViewQuery, Write,
     },
     submission::SubmissionRecord,
     task::TaskRecord,
@@ -280,11 +280,11 @@ impl Storage for Memory {
         self.read(session, |session| session.mail(&only))
     }
 
-    async fn runnable(&self, now: Timestamp, limit: usize) -> Result<Vec<SessionId>> {
+    async fn runnable(&self, query: RunnableQuery) -> Result<Vec<SessionId>> {
         let tables = self.tables();
-        let mut found: Vec<_> = tables.sessions.values().filter_map(|session| session.runs_at(now)).collect();
+        let mut found: Vec<_> = tables.sessions.values().filter_map(|one| one.runs_by(&query)).collect();
         found.sort();
-        Ok(found.into_iter().take(limit).map(|(_, id)| id).collect())
+        Ok(found.into_iter().take(query.limit).map(|(_, id)| id).collect())
     }
 
     async fn next_due(&self) -> Result<Due> {

@@ -29,7 +29,8 @@ pub use change::{Change, ChangeQuery, Changes, DocumentChange, EpochStart, Part,
 pub use lease::{Claim, Create, Created, Lease, NewSession, SessionRow};
 pub use mail::{Mail, MailFilter, MailKind, MailRow, Posted, Receipt, Taken};
 pub use query::{
-    DocumentQuery, EntryQuery, Only, Order, SessionQuery, SubmissionFilter, SubmissionQuery, TaskQuery,
+    Code, DocumentQuery, EntryQuery, Only, Order, RunnableQuery, SessionQuery, SubmissionFilter,
+    SubmissionQuery, TaskQuery,
 };
 pub use revision::{DocumentRecord, DocumentState, DocumentWrite, Revision};
 pub use upkeep::{Hit, SearchQuery, Stats, Swept, excerpt, terms};
@@ -175,8 +176,9 @@ port! {
     /// Mail of a session, oldest first.
     async fn mail(&self, session: SessionId, only: MailFilter) -> Result<Vec<MailRow>>;
 
-    /// Sessions that nobody owns and whose due has come, or that have mail: at most `limit`, those due longest first.
-    async fn runnable(&self, now: Timestamp, limit: usize) -> Result<Vec<SessionId>>;
+    /// Sessions that nobody owns and whose due has come, or that have mail, or a task that was blocked for want of code that
+    /// is there now. Those due longest come first; mail and new code are due at once.
+    async fn runnable(&self, query: RunnableQuery) -> Result<Vec<SessionId>>;
 
     /// When the next of all sessions wants to run, whoever owns it. Mail rings the doorbell instead.
     async fn next_due(&self) -> Result<Due>;

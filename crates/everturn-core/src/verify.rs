@@ -244,11 +244,24 @@ impl Check<'_> {
                 Some((owner, None)) if !self.index.knows(owner) => {
                     self.find(&record, format!("its owner, task {owner}, is not there"));
                 }
-                Some((owner, Some(false))) if task.is_live() => {
+                // Background work may outlive what it was begun by.
+                Some((owner, Some(false))) if task.is_live() && !task.background => {
                     self.find(&record, format!("it is live, and its owner, task {owner}, has ended"));
                 }
+                None if task.is_live() && !task.background => self.owner_of_conversation(task, &record),
                 _ => {}
             }
+        }
+    }
+
+    /// Work in a conversation that a task owns is that task's.
+    fn owner_of_conversation(&mut self, task: &TaskRecord, record: &str) {
+        let owner = self.index.conversations.get(&task.conversation).and_then(|found| found.owner);
+        if let Some(owner) = owner.filter(|owner| self.index.tasks.get(owner).is_some_and(|o| !o.is_live())) {
+            self.find(
+                record,
+                format!("it is live, and task {owner}, which owns its conversation, has ended"),
+            );
         }
     }
 

@@ -263,10 +263,10 @@ impl Storage for Sqlite {
         self.read("mail", session, move |db, sid| mail::read(db, (session, sid), &only)).await
     }
 
-    async fn runnable(&self, now: Timestamp, limit: usize) -> Result<Vec<SessionId>> {
+    async fn runnable(&self, query: RunnableQuery) -> Result<Vec<SessionId>> {
         let owners = Arc::clone(&self.owners);
         let attempted = "look for sessions to run".to_owned();
-        self.readers.read(attempted, move |db| runnable::read(db, &owners, (now, limit))).await
+        self.readers.read(attempted, move |db| runnable::read(db, &owners, (query.now, query.limit))).await
     }
 
     async fn next_due(&self) -> Result<Due> {

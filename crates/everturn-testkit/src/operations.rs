@@ -73,7 +73,7 @@ attempt! {
     fn changes(query: ChangeQuery) -> Changes;
     fn post(mail: Mail) -> Posted;
     fn mail(session: SessionId, only: MailFilter) -> Vec<MailRow>;
-    fn runnable(now: Timestamp, limit: usize) -> Vec<SessionId>;
+    fn runnable(query: RunnableQuery) -> Vec<SessionId>;
     fn next_due() -> Due;
     fn put_chunk(chunk: Chunk) -> ();
     fn seal(seal: Seal) -> ();

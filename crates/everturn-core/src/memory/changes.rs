@@ -26,7 +26,12 @@ impl Session {
                 view.documents = self.live_documents(is_it);
             }
             Part::Conversation(id) => self.view_conversation(*id, &mut view)?,
-            Part::Tasks => view.tasks = self.live_tasks(),
+            Part::Tasks => {
+                view.tasks = self.live_tasks();
+                view.conversations = self.conversations();
+                let is_live = |owner| view.tasks.iter().any(|task| task.id == owner);
+                view.conversations.retain(|one| one.owner.is_some_and(is_live));
+            }
             Part::Everything => {
                 view.conversations = self.conversations();
                 view.documents = self.live_documents(|_| true);

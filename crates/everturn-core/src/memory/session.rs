@@ -16,7 +16,7 @@ use crate::{
     storage::{
         Batch, Committed, Create, DocumentQuery, DocumentRecord, DocumentState, DocumentWrite, Due,
         EntryQuery, EpochStart, Hit, Lease, Mail, MailFilter, MailRow, Only, Order, Posted, Receipt,
-        Revision, SessionRow, SubmissionFilter, TaskQuery, Write, excerpt, terms,
+        Revision, RunnableQuery, SessionRow, SubmissionFilter, TaskQuery, Write, excerpt, terms,
     },
     submission::SubmissionRecord,
     task::TaskRecord,
@@ -99,12 +99,17 @@ impl Session {
         self.epochs.push(EpochStart { epoch: self.row.epoch, head: self.row.head });
     }
 
-    /// When it wants to run, if it does at `now` and nobody owns it.
-    pub(super) fn runs_at(&self, now: Timestamp) -> Option<(Due, SessionId)> {
-        let is_owned = self.row.owner.is_some_and(|(_, until)| until > now);
-        let has_mail = self.mail.iter().any(|(_, row)| row.receipt.is_none());
-        let due = if has_mail { Due::Now } else { self.due };
-        (!is_owned && due <= Due::At(now)).then_some((due, self.row.id))
+    /// When it wants to run, if it does and nobody owns it.
+    pub(super) fn runs_by(&self, query: &RunnableQuery) -> Option<(Due, SessionId)> {
+        let is_owned = self.row.owner.is_some_and(|(_, until)| until > query.now);
+        let has_mail = || self.mail.iter().any(|(_, row)| row.receipt.is_none());
+        let has_code = |task: &TaskRecord| query.code.iter().any(|code| code.unblocks(task));
+        let is_unblocked = || self.tasks.values().any(|(_, task)| has_code(task));
+        if is_owned {
+            return None;
+        }
+        let due = if has_mail() || is_unblocked() { Due::Now } else { self.due };
+        (due <= Due::At(query.now)).then_some((due, self.row.id))
     }
 
     /// Stores the owner and gives the lease of the present epoch.

@@ -13,7 +13,7 @@ use crate::{
     id::{BlobId, Epoch, OwnerId, Seq, SessionId, TaskId},
     message::Part,
     submission::{End, SubmissionRecord, SubmissionState},
-    task::{TaskOutcome, TaskRecord, TaskState},
+    task::{TaskOutcome, TaskRecord, TaskState, Woken},
     usage::UsageRow,
 };
 
@@ -167,20 +167,34 @@ impl Write {
 
 fn of_task(task: &TaskRecord) -> usize {
     let state = match &task.state {
-        TaskState::Ready { checkpoint } => checkpoint.get().len(),
-        TaskState::Waiting { checkpoint, on } => checkpoint.get().len() + on.len() * size_of::<TaskId>(),
-        TaskState::Ended { outcome } => of_outcome(outcome),
+        TaskState::Completing { outcome } | TaskState::Ended { outcome } => of_outcome(outcome),
+        TaskState::Waiting { on, .. } => on.len() * size_of::<TaskId>(),
+        TaskState::Listening { signal, .. } => signal.len(),
+        TaskState::Ready { .. } | TaskState::Sleeping { .. } => 0,
     };
-    task.kind.len() + task.input.get().len() + task.abort.as_ref().map_or(0, String::len) + state
+    let woken = task.woken.iter().filter_map(|woken| match woken {
+        Woken::Signal(signal) => Some(signal),
+        Woken::TimedOut => None,
+    });
+    let signals = task.signals.iter().chain(woken).map(|one| one.name.len() + one.payload.get().len());
+    let memos = task.memos.iter().map(|(name, memo)| name.len() + memo.get().len());
+    task.kind.len()
+        + task.input.get().len()
+        + task.checkpoint().map_or(0, |checkpoint| checkpoint.get().len())
+        + task.abort.as_ref().map_or(0, String::len)
+        + task.blocked.as_ref().map_or(0, |blocked| blocked.message.len())
+        + signals.chain(memos).sum::<usize>()
+        + state
 }
 
 fn of_outcome(outcome: &TaskOutcome) -> usize {
     let why = match outcome {
         TaskOutcome::Completed { .. } => 0,
         TaskOutcome::Failed { error, .. } | TaskOutcome::Faulted { error, .. } => {
-            error.kind.len() + error.message.len()
+            let detail = error.detail.as_ref().map_or(0, |detail| detail.get().len());
+            error.kind.len() + error.message.len() + detail
         }
-        TaskOutcome::Aborted { reason, .. } => reason.len(),
+        TaskOutcome::Aborted { reason, .. } | TaskOutcome::Orphaned { reason } => reason.len(),
     };
     why + outcome.output().map_or(0, |output| output.get().len())
 }

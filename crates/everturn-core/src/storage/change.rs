@@ -146,7 +146,7 @@ pub enum Part {
     },
     /// A conversation: its record, the entries of its context, its documents, its live work.
     Conversation(ConversationId),
-    /// All live tasks.
+    /// All live tasks, and the conversations that they own.
     Tasks,
     /// Everything: conversations, documents, live work. Of the transcripts, what comes.
     Everything,

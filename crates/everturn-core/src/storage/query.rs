@@ -8,6 +8,7 @@ use crate::{
     conversation::Lineage,
     document::ScopeKey,
     id::{ConversationId, EntryId, Seq, SessionId, SubmissionId, TaskId},
+    task::{Blocked, TaskRecord},
 };
 
 /// Which documents.
@@ -137,6 +138,56 @@ pub struct TaskQuery {
     pub ids: Option<Vec<TaskId>>,
     /// Only those that this task owns.
     pub owner: Option<TaskId>,
+}
+
+/// Which sessions want to run.
+///
+/// ```
+/// use everturn_core::{clock::Timestamp, storage::RunnableQuery};
+/// let query = RunnableQuery { limit: 8, ..RunnableQuery::at(Timestamp(5)) };
+/// assert!(query.code.is_empty());
+/// ```
+#[derive(Clone, Debug)]
+pub struct RunnableQuery {
+    /// The present moment.
+    pub now: Timestamp,
+    /// Also those with a task that was blocked and can be run by one of these, whatever their due.
+    pub code: Vec<Code>,
+    /// How many at most.
+    pub limit: usize,
+}
+
+impl RunnableQuery {
+    /// All that are due at a moment.
+    pub fn at(now: Timestamp) -> Self {
+        Self { now, code: Vec::new(), limit: usize::MAX }
+    }
+}
+
+/// Code of tasks: its name and its version.
+///
+/// ```
+/// use everturn_core::{clock::Timestamp, id::{ConversationId, TaskId}, storage::Code, task::*};
+/// let task = TaskRecord::new(TaskId(5), ConversationId::ROOT, "app.pay", Timestamp(0));
+/// let blocked = Blocked { by: BlockedBy::TooOld, needs: 3, message: "written by version 3".into() };
+/// let task = TaskRecord { blocked: Some(blocked), ..task };
+/// assert!(Code { kind: "app.pay".into(), version: 3 }.unblocks(&task));
+/// assert!(!Code { kind: "app.pay".into(), version: 2 }.unblocks(&task));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// The kind of tasks that it runs.
+    pub kind: String,
+    /// Its version.
+    pub version: u32,
+}
+
+impl Code {
+    /// Whether a task waits for this, or for an older version of it.
+    pub fn unblocks(&self, task: &TaskRecord) -> bool {
+        let is_new_enough = |blocked: &Blocked| blocked.needs <= self.version;
+        task.is_live() && task.kind == self.kind && task.blocked.as_ref().is_some_and(is_new_enough)
+    }
 }
 
 /// Which submissions.

@@ -35,7 +35,7 @@ pub async fn a_deleted_session_is_not_found(store: &Store) {
     let (id, now) = (scene.id(), Timestamp(UNTIL.0 * 9));
     assert_eq!(store.session(id).await.unwrap(), None);
     assert_eq!(store.sessions(SessionQuery::default()).await.unwrap(), []);
-    assert_eq!(store.runnable(now, 10).await.unwrap(), []);
+    assert_eq!(store.runnable(RunnableQuery::at(now)).await.unwrap(), []);
     for error in [
         store.entries(scene.all()).await.unwrap_err(),
         store.conversations(id).await.unwrap_err(),

@@ -185,19 +185,7 @@ impl Scene {
 
     /// A task that the next commit creates.
     pub fn task(&mut self) -> TaskRecord {
-        TaskRecord {
-            id: TaskId(self.mint()),
-            conversation: ConversationId::ROOT,
-            owner: None,
-            background: false,
-            kind: "app.pay".into(),
-            version: 1,
-            input: RawJson::empty(),
-            state: TaskState::Ready { checkpoint: RawJson::empty() },
-            abort: None,
-            started: Timestamp(7),
-            ended: None,
-        }
+        TaskRecord::new(TaskId(self.mint()), ConversationId::ROOT, "app.pay", Timestamp(7))
     }
 
     /// A submission to the root conversation that the next commit creates.

@@ -4,7 +4,7 @@ use everturn_core::{
     clock::Timestamp,
     id::TaskId,
     storage::{Store, TaskQuery},
-    task::{TaskOutcome, TaskRecord, TaskState},
+    task::{TaskOutcome, TaskRecord, TaskState, WaitPolicy},
 };
 
 use super::scene::{IntoWrite, Scene, json};
@@ -28,7 +28,9 @@ pub async fn a_task_is_replaced_as_it_moves(store: &Store) {
     let mut scene = Scene::new(store).await;
     let mut task = scene.task();
     store_all(&mut scene, &[task.clone()]).await;
-    task.state = TaskState::Waiting { checkpoint: json("[1, 2]"), on: vec![TaskId(8)] };
+    let (checkpoint, on, policy) = (json("[1, 2]"), vec![TaskId(8)], WaitPolicy::FailFast);
+    task.state = TaskState::Waiting { checkpoint, on, policy, joined: true };
+    task.memos = [("bank".into(), json("7"))].into();
     task.abort = Some("enough".into());
     store_all(&mut scene, &[task.clone()]).await;
     assert_eq!(store.tasks(query(&scene)).await.unwrap(), [task.clone()]);

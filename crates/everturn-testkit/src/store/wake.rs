@@ -25,7 +25,7 @@ async fn left(store: &Store, n: u16, when: Due) -> Scene {
 }
 
 async fn at(store: &Store, now: i64) -> Vec<SessionId> {
-    store.runnable(Timestamp(now), 10).await.unwrap()
+    store.runnable(RunnableQuery::at(Timestamp(now))).await.unwrap()
 }
 
 /// What is due now runs at once, what is due later when its time has come, and what is not due never.
@@ -74,8 +74,8 @@ pub async fn those_due_longest_come_first(store: &Store) {
         left(store, n, Due::At(Timestamp(time))).await;
     }
     assert_eq!(at(store, 30).await, [2, 4, 1].map(session_id));
-    assert_eq!(store.runnable(Timestamp(99), 2).await.unwrap(), [2, 4].map(session_id));
-    assert_eq!(store.runnable(Timestamp(99), 0).await.unwrap(), []);
+    assert_eq!(store.runnable(first(2)).await.unwrap(), [2, 4].map(session_id));
+    assert_eq!(store.runnable(first(0)).await.unwrap(), []);
 }
 
 /// A worker that has nothing to do knows how long.

@@ -256,7 +256,7 @@ impl Storage for Logged {
         self.read(session, |state| state.mail.iter().map(|(_, row)| row).filter(wanted).cloned().collect())
     }
 
-    async fn runnable(&self, now: Timestamp, limit: usize) -> Result<Vec<SessionId>> {
+    async fn runnable(&self, query: RunnableQuery) -> Result<Vec<SessionId>> {
         let wants = |state: State| state.runs_at(now).map(|due| (due, state.row.id));
         let mut found: Vec<_> = self.tables().states().filter_map(wants).collect();
         found.sort();

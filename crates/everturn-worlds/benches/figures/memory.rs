@@ -105,7 +105,7 @@ pub(crate) fn child(file: &Path, words: &[String]) {
         [what] if what == LOOK => {
             on(&runtime, async move {
                 harness.sessions(SessionQuery::default()).await.expect("a page");
-                store.runnable(World::system().clock.now(), 16).await.expect("what can run");
+                store.runnable(RunnableQuery::at(World::system().clock.now())).await.expect("what can run");
             });
             println!("{}", process::resident().map_or(0.0, |bytes| bytes as f64));
         }

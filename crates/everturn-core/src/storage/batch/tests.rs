@@ -6,7 +6,7 @@ use crate::{
     entry::Entry,
     id::{ConversationId, EntryId, SubmissionId},
     json::RawJson,
-    task::TaskFailure,
+    task::{Blocked, BlockedBy, Signal, TaskFailure, WaitPolicy},
     usage::RequestEnd,
 };
 
@@ -21,19 +21,15 @@ fn json() -> RawJson {
 }
 
 fn task(state: TaskState, abort: Option<String>) -> Write {
-    Write::Task(TaskRecord {
-        id: TaskId(5),
-        conversation: ConversationId::ROOT,
-        owner: None,
-        background: false,
-        kind: "app.pay".into(),
-        version: 1,
-        input: RawJson::empty(),
-        state,
-        abort,
-        started: Timestamp(0),
-        ended: None,
-    })
+    Write::Task(TaskRecord { state, abort, ..record_of_task() })
+}
+
+fn waiting(checkpoint: RawJson) -> TaskState {
+    TaskState::Waiting { checkpoint, on: vec![TaskId(6)], policy: WaitPolicy::AllSettled, joined: false }
+}
+
+fn record_of_task() -> TaskRecord {
+    TaskRecord::new(TaskId(5), ConversationId::ROOT, "app.pay", Timestamp(0))
 }
 
 fn submission(state: SubmissionState) -> Write {
@@ -56,19 +52,30 @@ fn purged() -> Write {
 // Guards: whatever text or JSON a write brings, it weighs.
 #[test]
 fn all_text_and_json_that_a_write_brings_is_weighed() {
-    let ready = || TaskState::Ready { checkpoint: RawJson::empty() };
+    let ready = || TaskState::Ready { checkpoint: None };
+    let (until, signal) = (Timestamp(0), || Signal { name: "paid".into(), payload: json() });
+    let blocked = Blocked { by: BlockedBy::Missing, needs: 1, message: long() };
     let ended = |outcome| task(TaskState::Ended { outcome }, None);
-    let error = || TaskFailure { kind: "declined".into(), message: long() };
+    let error = || TaskFailure::new("declined", long());
     let settled = |end| submission(SubmissionState::Settled { end, place: None });
     let refused = Receipt::Refused { kind: "not_found".into(), message: long() };
     for write in [
-        task(TaskState::Ready { checkpoint: json() }, None),
-        task(TaskState::Waiting { checkpoint: json(), on: vec![TaskId(6)] }, None),
+        task(TaskState::Ready { checkpoint: Some(json()) }, None),
+        task(waiting(json()), None),
+        task(TaskState::Sleeping { checkpoint: json(), until }, None),
+        task(TaskState::Listening { checkpoint: json(), signal: "paid".into(), until: None }, None),
+        task(TaskState::Listening { checkpoint: RawJson::empty(), signal: long(), until: None }, None),
+        task(TaskState::Completing { outcome: TaskOutcome::Completed { output: json() } }, None),
+        Write::Task(TaskRecord { memos: [("bank".into(), json())].into(), ..record_of_task() }),
+        Write::Task(TaskRecord { signals: vec![signal()], ..record_of_task() }),
+        Write::Task(TaskRecord { woken: Some(Woken::Signal(signal())), ..record_of_task() }),
+        Write::Task(TaskRecord { blocked: Some(blocked), ..record_of_task() }),
         task(ready(), Some(long())),
         ended(TaskOutcome::Completed { output: json() }),
         ended(TaskOutcome::Failed { error: error(), output: None }),
         ended(TaskOutcome::Faulted { error: error(), output: None }),
         ended(TaskOutcome::Aborted { reason: long(), output: None }),
+        ended(TaskOutcome::Orphaned { reason: long() }),
         submission(SubmissionState::Queued { parts: vec![Part::Text(long())] }),
         settled(End::Failed { reason: long() }),
         settled(End::Returned { reason: long() }),
@@ -95,7 +102,7 @@ fn many_small_records_weigh_about_what_they_store() {
         usage: Some(crate::message::Usage { input: Some(12_345), ..Default::default() }),
         time: Timestamp(1_790_000_000_000),
     };
-    let ready = TaskState::Ready { checkpoint: RawJson::empty() };
+    let ready = TaskState::Ready { checkpoint: Some(RawJson::empty()) };
     let (small, asked) = (task(ready, None), submission(SubmissionState::Queued { parts: Vec::new() }));
     for (stored, write) in [
         (serde_json::to_string(&deep), Write::Conversation(deep)),

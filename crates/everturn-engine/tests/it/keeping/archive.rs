@@ -121,7 +121,7 @@ impl Layer for Looking {
         let (now, owner) = (clock.now(), World::system().owner());
         let claimed = store.claim(Claim { session, owner, now, until: now }).await.unwrap_err();
         assert!(matches!(claimed.kind(), ErrorKind::Owned { .. }), "{claimed}");
-        assert_eq!(store.runnable(now, 9).await.unwrap(), []);
+        assert_eq!(store.runnable(RunnableQuery::at(now)).await.unwrap(), []);
         assert_eq!(store.next_due().await.unwrap(), Due::None, "nothing is due before it is whole");
         let new = store.session(session).await.unwrap().unwrap().new;
         assert_eq!(new.title, None);
@@ -144,7 +144,7 @@ async fn a_restoration_that_takes_long_stays_with_who_does_it() {
     let id = restored.id();
     drop(restored);
     assert_eq!(memory.next_due().await.unwrap(), Due::Now, "its task is ready");
-    assert_eq!(memory.runnable(clock.now(), 9).await.unwrap(), [id]);
+    assert_eq!(memory.runnable(RunnableQuery::at(clock.now())).await.unwrap(), [id]);
 }
 
 /// The same archive, with a change that its last line knows of.
