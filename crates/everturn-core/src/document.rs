@@ -16,6 +16,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+pub(crate) use check::check;
 pub use everturn_macros::Document;
 pub use serde_json::Value;
 
@@ -203,7 +204,7 @@ pub fn decode<T: Document>(value: Value, version: u32) -> Result<T> {
 /// ```
 pub fn encode<T: Document>(document: &T, limits: &Limits) -> Result<Value> {
     let kind = T::KIND;
-    check::check(document).map_err(|fault| {
+    check(document).map_err(|fault| {
         let told = if fault.is_limit { Error::too_large } else { Error::invalid };
         told(format!("write document {kind}: {fault}"))
     })?;

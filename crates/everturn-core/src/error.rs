@@ -126,6 +126,19 @@ impl Error {
         self.is_deleted
     }
 
+    /// Whether storage refused for now: the same may go through another time.
+    pub fn is_passing(&self) -> bool {
+        matches!(self.kind, ErrorKind::Unavailable { .. })
+    }
+
+    /// How long to wait before the same is tried again, where storage refused for now and said so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self.kind {
+            ErrorKind::Unavailable { retry_after } => retry_after,
+            _ => None,
+        }
+    }
+
     /// Something that was closed, and why.
     pub fn closed(why: impl Into<String>) -> Self {
         let why = why.into();

@@ -5,7 +5,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use crate::error::{Error, Result};
+use crate::{
+    document::check,
+    error::{Error, Result},
+    limits::Limits,
+};
 
 /// A JSON value kept byte for byte: order of keys, spelling of numbers and white space included.
 ///
@@ -37,6 +41,27 @@ impl RawJson {
         serde_json::value::to_raw_value(value)
             .map(Self)
             .map_err(|fault| Error::invalid(format!("write JSON: {fault}")).caused_by(fault))
+    }
+
+    /// Writes a value that is going to be kept as JSON, proven to say what the value says.
+    ///
+    /// Errors: `Invalid` for what JSON cannot say: a float that is not finite, a key that is no text. `TooLarge` for one
+    /// that nests deeper than `limits.depth` or has more bytes than `limits.entry`. Both name `what` it is.
+    ///
+    /// ```
+    /// use everturn_core::{json::RawJson, limits::Limits};
+    /// let error = RawJson::checked("the checkpoint", &f64::NAN, &Limits::default()).unwrap_err();
+    /// assert_eq!(error.to_string(), "write the checkpoint: a number that is NaN");
+    /// ```
+    pub fn checked(what: &str, value: &impl Serialize, limits: &Limits) -> Result<Self> {
+        check(value).map_err(|fault| {
+            let told = if fault.is_limit { Error::too_large } else { Error::invalid };
+            told(format!("write {what}: {fault}"))
+        })?;
+        let json = Self::of(value).map_err(|error| error.while_(format!("write {what}")))?;
+        limits.check(what, json.get().len(), limits.entry)?;
+        limits.check_depth(what, json.get())?;
+        Ok(json)
     }
 
     /// An empty object: `{}`.

@@ -7,13 +7,14 @@ mod event;
 mod history;
 mod input;
 mod live;
-mod registry;
-mod scheduler;
+mod models;
 mod settle;
 mod submission;
+mod task;
 mod turn;
+mod worker;
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{sync::Arc, time::Duration};
 
 use everturn_core::{
     Error, Result,
@@ -25,15 +26,20 @@ use everturn_core::{
     verify::Finding,
 };
 
-use crate::{Opener, SessionReader, World};
+use crate::{
+    Extension, Opener, Registry, SessionReader, World,
+    task::{AnyTask, Host, RunLimits},
+};
 pub use agent::{Agent, AgentChange, Current};
 pub use conversation::ConversationHandle;
 pub use event::{Event, EventKind, Events};
 pub use history::{TurnEnd, TurnRecord, TurnView};
 pub use input::{Input, WhenBusy};
 pub use live::LiveSession;
-pub use registry::{Extension, Models, Registry};
+pub use models::Models;
 pub use submission::{Answer, Submission};
+pub use task::{Ended, TaskHandle};
+pub use worker::{Worker, WorkerSettings};
 
 /// Runs agents: sessions with models, tools and policy.
 ///
@@ -57,7 +63,7 @@ pub(crate) struct Shared {
     pub(crate) policy: Policy,
     pub(crate) env: EnvMaker,
     pub(crate) settings: Settings,
-    registry: RwLock<Arc<Registry>>,
+    pub(crate) host: Arc<Host>,
 }
 
 type EnvMaker = Box<dyn Fn(&Agent) -> Result<Env> + Send + Sync>;
@@ -74,13 +80,26 @@ pub struct Settings {
     pub flush_ms: u64,
     /// After how many steps a turn ends.
     pub steps_max: u32,
-    /// How long a cancelled call may take to end by itself, in milliseconds.
+    /// How long code that was told to stop may take to end by itself, in milliseconds.
     pub grace_ms: u64,
+    /// How long closing a session may take, in milliseconds.
+    pub close_ms: u64,
+    /// How many steps of tasks run at once in the process.
+    pub running_max: usize,
+    /// How many steps of tasks run at once in a session.
+    pub session_running_max: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { flush_ms: 25, steps_max: 50, grace_ms: 2_000 }
+        Self {
+            flush_ms: 25,
+            steps_max: 50,
+            grace_ms: 2_000,
+            close_ms: 10_000,
+            running_max: 256,
+            session_running_max: 64,
+        }
     }
 }
 
@@ -214,9 +233,7 @@ impl Harness {
     ///
     /// Errors: `Conflict` when another extension has a tool of the same name.
     pub fn install(&self, extension: Extension) -> Result<()> {
-        let mut registry = self.0.registry.write().unwrap_or_else(PoisonError::into_inner);
-        *registry = Arc::new(registry.with(extension)?);
-        Ok(())
+        self.0.host.install(|registry| registry.with(extension))
     }
 }
 
@@ -224,11 +241,6 @@ impl Shared {
     /// A model that nobody can answer for is refused when it is chosen, not when it is asked.
     pub(crate) fn check_model(&self, model: Option<&ModelRef>) -> Result<()> {
         model.map_or(Ok(()), |model| self.models.resolve(model).map(drop))
-    }
-
-    /// What is installed now; the snapshot stays as it is.
-    pub(crate) fn registry(&self) -> Arc<Registry> {
-        self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -277,14 +289,27 @@ impl Builder {
         if settings.steps_max == 0 {
             return Err(Error::invalid("open a harness: steps_max is 0, a turn takes at least one step"));
         }
+        if settings.running_max == 0 || settings.session_running_max == 0 {
+            let message = "open a harness: running_max or session_running_max is 0, nothing would ever run";
+            return Err(Error::invalid(message));
+        }
+        let limits = RunLimits {
+            running_max: settings.running_max,
+            session_running_max: settings.session_running_max,
+            grace: Duration::from_millis(settings.grace_ms),
+        };
         let opener = Opener::new(store, world).await;
-        let registry = RwLock::new(Arc::new(registry));
-        Ok(Harness(Arc::new(Shared { opener, models, policy: Policy::default(), env, settings, registry })))
+        Ok(Harness(Arc::new_cyclic(|shared| {
+            let turn = AnyTask::new(turn::TurnTask(shared.clone()));
+            let call = AnyTask::new(call::CallTask(shared.clone()));
+            let host = Arc::new(Host::new(registry, vec![turn, call], limits));
+            Shared { opener, models, policy: Policy::default(), env, settings, host }
+        })))
     }
 }
 
 impl std::fmt::Debug for Harness {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Harness").field("registry", &self.0.registry()).finish_non_exhaustive()
+        f.debug_struct("Harness").field("registry", &self.0.host.registry()).finish_non_exhaustive()
     }
 }

@@ -1,19 +1,24 @@
 //! Runs Everturn sessions: the line of commits, documents, tasks and turns.
 //!
 //! [`session`] is the kernel: a durable, typed store for conversations that knows nothing of models or tools.
-//! [`harness`] is built on it in the open: turns and calls are tasks, what an agent is is a document, what happened is
+//! [`task`] runs what must finish, whatever happens to the process: durable state machines of the application's own.
+//! [`harness`] is built on both in the open: turns and calls are tasks, what an agent is is a document, what happened is
 //! entries.
 
 mod archive;
 pub mod harness;
 mod keeping;
+mod registry;
 pub mod session;
+pub mod task;
 mod world;
 
 pub use harness::{
-    Agent, AgentChange, Answer, ConversationHandle, Current, Event, EventKind, Events, Extension, Harness,
-    Input, LiveSession, Models, Registry, SessionSpec, Settings, Submission, TurnEnd, TurnRecord, TurnView,
-    WhenBusy,
+    Agent, AgentChange, Answer, ConversationHandle, Current, Ended, Event, EventKind, Events, Harness, Input,
+    LiveSession, Models, SessionSpec, Settings, Submission, TaskHandle, TurnEnd, TurnRecord, TurnView,
+    WhenBusy, Worker, WorkerSettings,
 };
+pub use registry::{Extension, Registry};
 pub use session::{BlobWriter, NewTask, Opener, Session, SessionReader, Transaction, WorkContext, watch};
+pub use task::{Step, Task, TaskContext, TaskError};
 pub use world::{SystemClock, SystemEntropy, World};

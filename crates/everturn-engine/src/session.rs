@@ -6,6 +6,7 @@ mod context;
 mod document;
 mod lease;
 mod line;
+mod live;
 mod mail;
 mod opener;
 mod reader;
@@ -26,10 +27,7 @@ use everturn_core::{
     conversation::Conversation,
     id::{ConversationId, Epoch, OwnerId, Seq, SessionId},
     limits::Limits,
-    storage::{
-        Batch, Create, Created, Due, Durability, Lease, NewSession, Store, SubmissionFilter, SubmissionQuery,
-        TaskQuery, Write,
-    },
+    storage::{Batch, Create, Created, Due, Durability, Lease, NewSession, Store, Write},
 };
 use tokio::sync::{Notify, OwnedMutexGuard, watch as latest};
 
@@ -39,8 +37,9 @@ pub(crate) use commit::is_final;
 pub use context::WorkContext;
 use lease::Held;
 use line::{Hold, Line};
+pub(crate) use live::facts;
 pub use opener::Opener;
-use state::State;
+use state::{Read, State};
 pub use stranger::SessionReader;
 pub(crate) use transaction::check_entry;
 pub use transaction::{NewTask, Transaction};
@@ -157,15 +156,13 @@ impl Session {
     /// Opens a session whose lease was taken; it is given up whatever goes wrong.
     async fn start(opener: &Opener, lease: Lease, held: Held) -> Result<Self> {
         let session = lease.session;
-        let tasks = opener.store.tasks(TaskQuery { session, live: true, ids: None, owner: None }).await?;
-        let submissions =
-            opener.store.submissions(SubmissionQuery { session, only: SubmissionFilter::Live }).await?;
+        let read = Read::of(&opener.store, session).await?;
         let inner = Arc::new(Inner {
             id: session,
             opener: opener.clone(),
             line: Arc::new(tokio::sync::Mutex::new(Line { head: lease.head, minted: lease.minted })),
             holder: std::sync::Mutex::default(),
-            state: std::sync::Mutex::new(State::new(tasks, submissions)),
+            state: std::sync::Mutex::new(State::new(read)),
             head: latest::Sender::new(lease.head),
             attention: Arc::default(),
             hub: Watchers::default(),

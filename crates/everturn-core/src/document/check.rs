@@ -11,18 +11,18 @@ use super::{
 };
 
 /// Walks through what a type writes; finds floats that are not finite, and nesting deeper than a document may have.
-pub(super) fn check(document: &impl Serialize) -> Result<(), Fault> {
+pub(crate) fn check(document: &impl Serialize) -> Result<(), Fault> {
     document.serialize(Check { depth: 0 })
 }
 
 /// What was found, and where.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(crate) struct Fault {
     what: String,
     /// The path's parts, the innermost first.
     path: Vec<PathPart>,
     /// Whether it is a limit that was passed.
-    pub(super) is_limit: bool,
+    pub(crate) is_limit: bool,
 }
 
 impl Fault {
@@ -39,7 +39,10 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path: Path = self.path.iter().rev().cloned().collect();
-        write!(f, "{} at {path}", self.what)
+        match self.path.is_empty() {
+            true => f.write_str(&self.what),
+            false => write!(f, "{} at {path}", self.what),
+        }
     }
 }
 

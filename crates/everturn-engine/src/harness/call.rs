@@ -1,34 +1,44 @@
-//! Calls: planned with the response that made them, run as tasks of their own, settled with a result.
+//! Calls: planned with the response that made them, run as tasks of their own, each ended by a result.
 
-use std::{panic::AssertUnwindSafe, time::Duration};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, Weak},
+};
 
 use everturn_core::{
-    CancelToken, Error, Result,
+    Error, Result,
     entry::{Entry, kind},
-    id::{Epoch, Seq, TaskId},
+    id::TaskId,
     json::RawJson,
     message::{Call, CallId, CallResult, Message, Outcome},
     policy::{Effect, Policy, Verdict},
-    task::{TaskFailure, TaskOutcome, TaskRecord, TaskState},
+    task::{TaskFailure, TaskOutcome, TaskRecord},
     tool::{AnyTool, CallContext, Replay},
 };
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 
-use super::{Shared, agent::Agent, live::LiveSession, turn::Turn};
-use crate::Transaction;
+use super::{
+    Shared,
+    agent::Agent,
+    turn::{Turn, shared},
+};
+use crate::{
+    NewTask, Transaction,
+    task::{Aborted, Remains, Step, Task, TaskContext, TaskError, panic_text},
+};
 
-/// The kind of calls as tasks.
-pub(crate) const KIND: &str = "et.call";
-const VERSION: u32 = 1;
 /// How much of a call's output goes into its result, in bytes.
 const OUTPUT_MAX: usize = 50 << 10;
 /// How many lines of it.
 const LINES_MAX: usize = 2_000;
 
+/// Calls as tasks.
+pub(super) struct CallTask(pub(super) Weak<Shared>);
+
 /// The intent of a call: committed before it runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Intent {
+pub(super) struct Intent {
     name: String,
     arguments: RawJson,
     /// What policy said; absent where there was nothing to judge.
@@ -37,12 +47,9 @@ struct Intent {
     replay: Replay,
 }
 
-/// The checkpoint of a call that may run.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-struct Checkpoint {
-    /// The epoch of the owner that may have run it. An owner of a later epoch goes by the replay contract.
-    epoch: Epoch,
-}
+/// The checkpoint of a call: there is one step, and it is this.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Planned {}
 
 /// What a call comes to.
 type Ended = (Outcome, String);
@@ -59,28 +66,22 @@ pub(super) fn plan(
     let Message::Assistant(assistant) = message else {
         return Ok(0);
     };
-    let registry = shared.registry();
+    let registry = shared.host.registry();
     let mut open = 0;
     for (call, id) in assistant.calls().zip(ids) {
         let (intent, refusal) = judge(registry.tool(&call.name), &shared.policy, call);
-        let refusal = refusal.or_else(|| turn.state.cancelled.as_ref().map(|_| not_run()));
-        let mut task = TaskRecord {
-            id: *id,
-            conversation: turn.conversation(),
-            owner: Some(turn.task.id),
-            background: false,
-            kind: KIND.into(),
-            version: VERSION,
+        let refusal = refusal.or_else(|| turn.is_aborted().then(not_run));
+        let new = NewTask {
+            owner: Some(turn.id()),
+            checkpoint: Some(RawJson::of(&Planned {})?),
             input: RawJson::of(&intent)?,
-            state: TaskState::Ready { checkpoint: RawJson::of(&Checkpoint { epoch: tx.session().epoch() })? },
-            abort: None,
-            started: tx.time(),
-            ended: None,
+            ..NewTask::new(turn.conversation(), CallTask::NAME, CallTask::VERSION)
         };
+        let mut task = tx.record_of_task(*id, new)?;
         match refusal {
             Some(ended) => {
-                append_result(tx, turn, *id, &ended)?;
-                task.end(task_outcome(&ended.0), tx.time());
+                append_result(tx, &task, &ended)?;
+                task.end(TaskOutcome::Completed { output: RawJson::of(&ended.0.word())? }, tx.time());
             }
             None => open += 1,
         }
@@ -118,32 +119,95 @@ fn judge(tool: Option<&AnyTool>, policy: &Policy, call: &Call) -> (Intent, Optio
     (intent, refusal)
 }
 
-/// Runs the step of a ready call.
-pub(super) async fn step(live: &LiveSession, id: TaskId, cancel: CancelToken) -> Result<()> {
-    let Some(task) = live.task(id) else {
-        return Ok(());
-    };
-    let TaskState::Ready { checkpoint } = &task.state else {
-        return Ok(());
-    };
-    let (intent, checkpoint): (Intent, Checkpoint) = (task.input.read()?, checkpoint.read()?);
-    let is_fresh = checkpoint.epoch == live.epoch() && !live.0.scheduler.was_entered(id);
-    let registry = live.shared().registry();
-    let tool = registry.tool(&intent.name);
-    let ended = match (decide(&intent, tool, is_fresh, task.abort.is_some()), tool) {
-        (Some(ended), _) => ended,
-        (None, Some(tool)) => {
-            let ended = run(live, &task, &intent, tool, cancel).await?;
-            let is_aborted = live.task(id).is_none_or(|task| task.abort.is_some());
-            if live.is_closing() && !is_aborted && matches!(ended.0, Outcome::Cancelled | Outcome::Unknown) {
-                // The token fired without a mark on the record: whoever opens the session goes by the contract.
-                return Err(Error::closed("the session closed while the call ran"));
-            }
-            ended
+impl Task for CallTask {
+    const NAME: &'static str = "et.call";
+    type Input = Intent;
+    type State = Planned;
+    type Output = String;
+
+    fn start(&self, _: &Intent) -> Planned {
+        Planned {}
+    }
+
+    async fn step(&self, cx: &TaskContext, intent: &Intent, _: Planned) -> Result<Step<Self>, TaskError> {
+        let registry = cx.registry().clone();
+        let tool = registry.tool(&intent.name);
+        let ended = match tool {
+            _ if cx.was_entered() && !may_repeat(intent, tool) => cut_off(),
+            None => (Outcome::Unavailable, format!("The tool {:?} is no longer installed.", intent.name)),
+            Some(tool) => self.run(cx, intent, tool).await?,
+        };
+        let mut tx = cx.begin().await?;
+        let call = task_of(&tx, cx)?;
+        append_result(&mut tx, &call, &ended)?;
+        Ok(step_of(&ended.0).with(tx))
+    }
+
+    async fn abort(&self, cx: &TaskContext, intent: &Intent, _: Planned) -> Result<Aborted<Self>, TaskError> {
+        let registry = cx.registry().clone();
+        let ended = match cx.was_entered() {
+            true if !cx.was_carried() => told_to_stop(),
+            true if !may_repeat(intent, registry.tool(&intent.name)) => cut_off(),
+            _ => not_run(),
+        };
+        remains(cx, &ended).await
+    }
+
+    async fn fault(
+        &self,
+        cx: &TaskContext,
+        _: &Intent,
+        _: Planned,
+        why: &TaskFailure,
+    ) -> Result<Remains<Self>, TaskError> {
+        let outcome = if cx.was_entered() { Outcome::Unknown } else { Outcome::Error };
+        remains(cx, &(outcome, why.to_string())).await
+    }
+}
+
+impl CallTask {
+    /// Runs the tool. What ends it without a mark on its record is the session's closing: whoever opens the session goes by
+    /// the replay contract.
+    async fn run(&self, cx: &TaskContext, intent: &Intent, tool: &AnyTool) -> Result<Ended, TaskError> {
+        let shared = shared(&self.0)?;
+        let agent = cx.snapshot::<Agent>(cx.conversation()).await?.unwrap_or_default();
+        let env = match (shared.env)(&agent) {
+            Ok(env) => env,
+            Err(error) => return Ok((Outcome::Error, error.to_string())),
+        };
+        let call = CallContext {
+            call: call_id(cx.id()),
+            conversation: cx.conversation(),
+            key: format!("{}/{}", cx.session_id(), cx.id()),
+            cancel: cx.cancel().clone(),
+            env,
+        };
+        if cx.cancel().is_cancelled() {
+            return Err(Error::closed("the call was told to stop before it began").into());
         }
-        (None, None) => (Outcome::Unavailable, format!("The tool {:?} is no longer installed.", intent.name)),
-    };
-    live.insist(|| settle(live, id, ended.clone())).await
+        cx.enter();
+        let ended = match AssertUnwindSafe(tool.run(&call, &intent.arguments)).catch_unwind().await {
+            Ok(Ok(output)) => (Outcome::Ok, output.text),
+            Ok(Err(error)) if cx.cancel().is_cancelled() => (Outcome::Cancelled, error.to_string()),
+            Ok(Err(error)) => {
+                let (text, outcome) = error.into_parts();
+                (outcome, text)
+            }
+            Err(panic) => {
+                (Outcome::Error, format!("The tool {} broke: {}", intent.name, panic_text(&*panic)))
+            }
+        };
+        if ended.0 == Outcome::Cancelled && cx.is_closing() && cx.abort_reason().is_none() {
+            return Err(Error::closed("the session closed while the call ran").into());
+        }
+        Ok(ended)
+    }
+}
+
+/// The replay contract: whether a call may run again that an earlier run may have begun.
+fn may_repeat(intent: &Intent, tool: Option<&AnyTool>) -> bool {
+    let declared = tool.map_or(Replay::Never, |tool| tool.spec().replay);
+    intent.replay != Replay::Never && declared != Replay::Never
 }
 
 /// The end of a call that was never begun.
@@ -151,63 +215,41 @@ fn not_run() -> Ended {
     (Outcome::Cancelled, "The turn was cancelled before this call ran.".into())
 }
 
-/// The replay contract: what becomes of a call without running it; none when it runs.
-fn decide(intent: &Intent, tool: Option<&AnyTool>, is_fresh: bool, is_aborted: bool) -> Option<Ended> {
-    let declared = tool.map_or(Replay::Never, |tool| tool.spec().replay);
-    let may_repeat = intent.replay != Replay::Never && declared != Replay::Never;
-    match (is_fresh, is_aborted) {
-        (false, _) if !may_repeat => {
-            let text = "The process ended while this call may have been running. Its effect may or may not have \
-                        happened; find out before you do it again.";
-            Some((Outcome::Unknown, text.into()))
+/// The end of a call that an earlier run may have begun, and that must not be run again.
+fn cut_off() -> Ended {
+    let text = "The process ended while this call may have been running. Its effect may or may not have happened; find \
+                out before you do it again.";
+    (Outcome::Unknown, text.into())
+}
+
+/// The end of a call that was given up.
+fn told_to_stop() -> Ended {
+    let text = "The call was told to stop and did not. Its effect may or may not have happened.";
+    (Outcome::Unknown, text.into())
+}
+
+/// A call that gave a result did its work, whatever the result says; one that nobody knows of did not.
+fn step_of(outcome: &Outcome) -> Step<CallTask> {
+    let word = outcome.word().to_owned();
+    match outcome {
+        Outcome::Unknown => {
+            let why = TaskFailure::new("unknown", "nobody can know whether the effect happened");
+            Step::fail(why).output(word)
         }
-        (_, true) => Some(not_run()),
-        _ => None,
+        _ => Step::done(word),
     }
 }
 
-async fn run(
-    live: &LiveSession,
-    task: &TaskRecord,
-    intent: &Intent,
-    tool: &AnyTool,
-    cancel: CancelToken,
-) -> Result<Ended> {
-    let agent = live.snapshot::<Agent>(task.conversation).await?.unwrap_or_default();
-    let env = match (live.shared().env)(&agent) {
-        Ok(env) => env,
-        Err(error) => return Ok((Outcome::Error, error.to_string())),
-    };
-    let cx = CallContext {
-        call: call_id(task.id),
-        conversation: task.conversation,
-        key: format!("{}/{}", live.id(), task.id),
-        cancel: cancel.clone(),
-        env,
-    };
-    live.0.scheduler.enter(task.id);
-    let mut running = std::pin::pin!(AssertUnwindSafe(tool.run(&cx, &intent.arguments)).catch_unwind());
-    let clock = &live.shared().opener.world.clock;
-    let grace = async {
-        cancel.cancelled().await;
-        clock.sleep(Duration::from_millis(live.shared().settings.grace_ms)).await;
-    };
-    tokio::select! {
-        biased;
-        result = &mut running => Ok(match result {
-            Ok(Ok(output)) => (Outcome::Ok, output.text),
-            Ok(Err(error)) if cancel.is_cancelled() => (Outcome::Cancelled, error.to_string()),
-            Ok(Err(error)) => {
-                let (text, outcome) = error.into_parts();
-                (outcome, text)
-            }
-            Err(panic) => (Outcome::Error, format!("The tool {} broke: {}", intent.name, panic_text(&*panic))),
-        }),
-        () = grace => {
-            let text = "The call was told to stop and did not. Its effect may or may not have happened.";
-            Ok((Outcome::Unknown, text.into()))
-        }
-    }
+/// Stages the result of a call that ends before it gave one.
+async fn remains(cx: &TaskContext, ended: &Ended) -> Result<Remains<CallTask>, TaskError> {
+    let mut tx = cx.begin().await?;
+    let call = task_of(&tx, cx)?;
+    append_result(&mut tx, &call, ended)?;
+    Ok(Remains::output(ended.0.word().to_owned()).with(tx))
+}
+
+fn task_of(tx: &Transaction, cx: &TaskContext) -> Result<Arc<TaskRecord>> {
+    tx.task(cx.id()).ok_or_else(|| Error::conflict(format!("end call {}: it has ended", cx.id())))
 }
 
 /// What of an output the model is told: its beginning, at whole characters. Tools keep limits of their own; this one
@@ -222,52 +264,14 @@ fn within_limit(text: &str) -> String {
     }
 }
 
-/// What a panic said.
-pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked")
-}
-
-/// Commits a call's outcome; the last of a response holds what comes next as well.
-pub(super) async fn settle(live: &LiveSession, id: TaskId, ended: Ended) -> Result<Seq> {
-    let mut tx = live.begin_last().await?;
-    let Some(task) = tx.task(id).filter(|task| task.is_live()) else {
-        return Ok(live.head());
-    };
-    let mut task = (*task).clone();
-    task.end(task_outcome(&ended.0), tx.time());
-    let owner = task.owner;
-    tx.put_task(task);
-    let turn = owner.map(|turn| Turn::load(live.shared(), &tx, turn)).transpose()?.flatten();
-    if let Some(mut turn) = turn {
-        append_result(&mut tx, &mut turn, id, &ended)?;
-        turn.advance(live.shared(), &mut tx).await?;
-    }
-    let seq = tx.commit().await?;
-    live.0.scheduler.settled(id);
-    Ok(seq)
-}
-
-fn append_result(tx: &mut Transaction, turn: &mut Turn, id: TaskId, (outcome, text): &Ended) -> Result<()> {
+/// Stages a call's result, as an entry of its turn.
+fn append_result(tx: &mut Transaction, call: &TaskRecord, (outcome, text): &Ended) -> Result<()> {
     let result =
-        CallResult { call: call_id(id), text: within_limit(text), outcome: outcome.clone(), time: None };
-    turn.append(tx, Entry::new(kind::RESULT).message(Message::Result(result))).map(drop)
+        CallResult { call: call_id(call.id), text: within_limit(text), outcome: outcome.clone(), time: None };
+    let entry = Entry::new(kind::RESULT).message(Message::Result(result));
+    tx.append_for(call.owner, call.conversation, entry).map(drop)
 }
 
 fn call_id(task: TaskId) -> CallId {
     CallId(format!("c{task}"))
-}
-
-/// A call that gave a result did its work, whatever the result says; one that nobody knows of did not.
-fn task_outcome(outcome: &Outcome) -> TaskOutcome {
-    match outcome {
-        Outcome::Cancelled => TaskOutcome::Aborted { reason: "cancelled".into(), output: None },
-        Outcome::Unknown => {
-            let message = "nobody can know whether the effect happened".into();
-            TaskOutcome::Failed { error: TaskFailure { kind: "unknown".into(), message }, output: None }
-        }
-        ended => {
-            TaskOutcome::Completed { output: RawJson::of(&ended.word()).expect("a word has a JSON form") }
-        }
-    }
 }

@@ -7,7 +7,10 @@ use everturn_core::{
     id::{ConversationId, SubmissionId},
     storage::{SubmissionFilter, SubmissionQuery},
     submission::{End, SubmissionRecord, SubmissionState},
-    task::TaskRecord,
+    task::{
+        TaskRecord,
+        tree::{Above, Forest, Reach},
+    },
 };
 
 use super::{
@@ -15,12 +18,11 @@ use super::{
     event::Events,
     input::{Input, WhenBusy},
     live::LiveSession,
-    scheduler::Scheduler,
     settle::settle,
     submission::Submission,
-    turn::{admit, user_entry},
+    turn::{TurnTask, admit, user_entry},
 };
-use crate::{Transaction, session::check_entry};
+use crate::{Transaction, session::check_entry, task::Task};
 
 /// A conversation of an open session.
 ///
@@ -64,7 +66,7 @@ impl ConversationHandle {
     /// Errors: `Conflict` when the conversation is busy and the input does not wait; `TooLarge` when no entry can hold
     /// the input; `NotFound` when there is no such conversation; what storage says.
     pub async fn submit(&self, input: Input) -> Result<Submission> {
-        Scheduler::start(&self.live);
+        self.live.resume();
         let mut tx = self.live.begin().await?;
         if let Some(request) = &input.request
             && let Some(first) = self.repeated(request).await?
@@ -115,21 +117,22 @@ impl ConversationHandle {
         Events::from_now(self.live.clone(), self.id).await
     }
 
-    /// Withdraws queued inputs, ends the running turn, and returns when the conversation is idle.
+    /// Withdraws queued inputs, tells all work of the conversation to stop, and returns when it is idle. With the reach,
+    /// background work is told too.
     ///
     /// Promise: doing so again changes nothing.
-    pub async fn abort(&self) -> Result<()> {
-        Scheduler::start(&self.live);
+    pub async fn abort(&self, reach: Reach) -> Result<()> {
+        self.live.resume();
         let mut tx = self.live.begin().await?;
         for queued in tx.queued(self.id) {
-            settle(&mut tx, &queued, End::Withdrawn, None);
+            settle(&mut tx, &queued, End::Withdrawn);
         }
-        mark_cancelled(&mut tx, self.id, "the conversation was aborted");
+        tx.abort_work(self.id, "the conversation was aborted", reach);
         tx.commit().await?;
         self.idle().await
     }
 
-    /// Returns when no turn runs and nothing waits in the conversation.
+    /// Returns when no ordinary work of the conversation is live and no input waits in it.
     ///
     /// Errors: `Closed` or `Fenced` when the session is given up meanwhile.
     pub async fn idle(&self) -> Result<()> {
@@ -147,31 +150,12 @@ fn wait(tx: &mut Transaction, submission: SubmissionRecord) -> Result<()> {
     Ok(())
 }
 
-/// Marks the turn of a conversation and its calls as told to stop. What runs of them is stopped once that is committed.
-pub(super) fn mark_cancelled(tx: &mut Transaction, conversation: ConversationId, reason: &str) {
-    let Some(turn) = tx.live_turn(conversation) else { return };
-    for task in tx.live_tasks() {
-        let is_its = task.id == turn.id || task.owner == Some(turn.id);
-        if is_its && task.abort.is_none() {
-            let mut task = (*task).clone();
-            task.abort = Some(reason.into());
-            tx.put_task(task);
-        }
-    }
-}
-
 /// What a transaction sees of live work.
 impl Transaction {
-    /// Live tasks as they stand before this transaction.
-    pub(super) fn live_tasks(&self) -> Vec<Arc<TaskRecord>> {
-        self.session().0.state().live.tasks.values().cloned().collect()
-    }
-
     /// The turn that runs in a conversation, as it stands in this transaction.
     pub(super) fn live_turn(&self, conversation: ConversationId) -> Option<Arc<TaskRecord>> {
-        let turns = self.live_tasks().into_iter();
-        let ids = turns.filter(|task| task.kind == super::turn::KIND && task.conversation == conversation);
-        ids.filter_map(|task| self.task(task.id)).find(|task| task.is_live())
+        let below = self.below(Above::Conversation(conversation)).into_iter();
+        below.filter_map(|id| Transaction::task(self, id)).find(|task| task.kind == TurnTask::NAME)
     }
 
     /// Inputs that wait in a conversation, oldest first, as they stand in this transaction.

@@ -7,7 +7,9 @@ use everturn_core::{
     conversation::Lineage,
     entry::{EntryKind, EntryRecord, kind},
     id::{ConversationId, EntryId, TaskId},
+    json::RawJson,
     storage::{EntryQuery, Only, Order},
+    task::{TaskFailure, TaskOutcome},
     usage::Total,
     verify::Finding,
 };
@@ -74,6 +76,26 @@ pub enum TurnEnd {
 }
 
 impl TurnEnd {
+    /// The same as the outcome of the turn's task; the entry that keeps the turn is its output.
+    pub(super) fn into_outcome(self, output: RawJson) -> TaskOutcome {
+        match self {
+            Self::Answered => TaskOutcome::Completed { output },
+            Self::Cancelled { reason } => TaskOutcome::Aborted { reason, output: Some(output) },
+            failed => TaskOutcome::Failed { error: failed.into_failure(), output: Some(output) },
+        }
+    }
+
+    /// Why the turn's task failed.
+    pub(super) fn into_failure(self) -> TaskFailure {
+        match self {
+            Self::Failed { kind, message } => TaskFailure::new(kind, message),
+            Self::Cancelled { reason } => TaskFailure::new("cancelled", reason),
+            Self::MaxSteps | Self::Answered => {
+                TaskFailure::new("max_steps", "the model asked for more than the turn may have")
+            }
+        }
+    }
+
     /// What went wrong, in words; none where nothing did.
     pub fn failure(&self) -> Option<String> {
         match self {

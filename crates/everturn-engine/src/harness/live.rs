@@ -9,23 +9,22 @@ use everturn_core::{
     Error, Result,
     conversation::Ownership,
     id::{ConversationId, EntryId, SubmissionId, TaskId},
-    message::Outcome,
     storage::{SubmissionFilter, SubmissionQuery, TaskQuery},
     submission::SubmissionRecord,
-    task::{TaskRecord, TaskState},
-    usage::RequestEnd,
+    task::{
+        Signal, TaskState,
+        tree::{Aborting, Reach},
+    },
 };
 
 use super::{
-    Shared,
-    agent::Current,
-    call,
-    conversation::ConversationHandle,
-    scheduler::Scheduler,
-    submission::Submission,
-    turn::{Phase, Reason, Turn},
+    Shared, agent::Current, conversation::ConversationHandle, submission::Submission, task::TaskHandle,
+    turn::TurnTask,
 };
-use crate::Session;
+use crate::{
+    NewTask, Session,
+    task::{GraphWatch, Runner, StepHold, Task, TaskGraph},
+};
 
 /// An open session that can run turns. Derefs to the kernel's [`Session`]; cloning it shares it.
 ///
@@ -54,7 +53,7 @@ pub struct LiveSession(
 pub(crate) struct LiveInner {
     session: Session,
     shared: Arc<Shared>,
-    pub(crate) scheduler: Scheduler,
+    runner: Arc<Runner>,
 }
 
 /// What the session's users share, and its running tasks do not: when it is gone, nobody wants the session any more.
@@ -63,28 +62,18 @@ struct Handle(Weak<LiveInner>);
 impl Drop for Handle {
     fn drop(&mut self) {
         if let Some(inner) = self.0.upgrade() {
-            inner.scheduler.stop();
+            inner.runner.stop();
             inner.session.0.give_up();
         }
     }
 }
 
-impl LiveInner {
-    pub(crate) fn session(&self) -> &Session {
-        &self.session
-    }
-}
-
 impl LiveSession {
     pub(super) fn new(session: Session, shared: Arc<Shared>) -> Self {
-        let inner = Arc::new(LiveInner { session, shared, scheduler: Scheduler::default() });
+        let runner = Runner::new(session.clone(), shared.host.clone());
+        let inner = Arc::new(LiveInner { session, shared, runner });
         let handle = Arc::new(Handle(Arc::downgrade(&inner)));
         Self(inner, Some(handle))
-    }
-
-    /// The session as its running tasks have it: it does not keep the session open.
-    pub(super) fn of(inner: Arc<LiveInner>) -> Self {
-        Self(inner, None)
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -97,11 +86,6 @@ impl LiveSession {
 
     pub(crate) fn check_open(&self) -> Result<()> {
         self.session().0.check_open()
-    }
-
-    /// A live task.
-    pub(crate) fn task(&self, id: TaskId) -> Option<Arc<TaskRecord>> {
-        self.session().0.state().live.tasks.get(&id).cloned()
     }
 
     /// The root conversation.
@@ -170,7 +154,79 @@ impl LiveSession {
 
     /// Lets the work that is there go on.
     pub fn resume(&self) {
-        Scheduler::start(self);
+        self.0.runner.start();
+    }
+
+    /// Creates a task for a conversation, and lets it run.
+    ///
+    /// Errors: `Invalid` when the input has no JSON form, or the conversation belongs to work that is over; `NotFound`
+    /// when there is no such conversation; what storage says.
+    pub async fn start_task<T: Task>(
+        &self,
+        conversation: ConversationId,
+        input: &T::Input,
+    ) -> Result<TaskHandle<T>> {
+        self.resume();
+        let mut tx = self.begin().await?;
+        let id = tx.create_task(NewTask::of::<T>(conversation, input)?)?;
+        tx.commit().await?;
+        Ok(self.task(id))
+    }
+
+    /// A plain handle to a task; whether there is one of this type is found by its use.
+    pub fn task<T: Task>(&self, id: TaskId) -> TaskHandle<T> {
+        TaskHandle::new(self.clone(), id)
+    }
+
+    /// Tells a task to stop, and all below it; with the reach, background work too. It ends in order, once what is below
+    /// it has ended.
+    ///
+    /// Promise: doing so again changes nothing.
+    /// Errors: `NotFound` when there is no such task.
+    pub async fn abort_task(&self, id: TaskId, reason: &str, reach: Reach) -> Result<Aborting> {
+        self.resume();
+        let mut tx = self.begin().await?;
+        let aborting = tx.abort_task(id, reason, reach).await?;
+        tx.commit().await?;
+        Ok(aborting)
+    }
+
+    /// Tells a task that something happened. It may come before the task waits for it.
+    ///
+    /// Errors: `NotFound` when there is no such task; `Conflict` when it has ended.
+    pub async fn signal(&self, id: TaskId, signal: Signal) -> Result<()> {
+        self.resume();
+        let mut tx = self.begin().await?;
+        tx.signal(id, signal).await?;
+        tx.commit().await.map(drop)
+    }
+
+    /// Keeps steps from beginning, until what it gives is dropped. Those that run go on.
+    pub fn hold(&self) -> StepHold {
+        self.0.runner.hold()
+    }
+
+    /// Returns when nothing of the session runs and nothing could: all that lives waits for a moment, a signal, a task or
+    /// its code, or the session is held. Lets its work go on.
+    ///
+    /// Errors: why the session was given up meanwhile.
+    pub async fn quiescent(&self) -> Result<()> {
+        self.resume();
+        self.0.runner.quiescent().await
+    }
+
+    /// What lives in the session and what it does. Writes nothing, and starts nothing.
+    pub async fn inspect(&self) -> Result<TaskGraph> {
+        self.0.runner.inspect().await
+    }
+
+    /// Follows what lives in the session and what it does. Starts nothing.
+    pub fn task_graph(&self) -> GraphWatch {
+        GraphWatch::new(self.0.runner.clone())
+    }
+
+    pub(super) fn runner(&self) -> &Runner {
+        &self.0.runner
     }
 
     /// Makes a fork at the end of a turn the current conversation. The turns that came after it stay stored.
@@ -197,44 +253,37 @@ impl LiveSession {
         let query = TaskQuery { session: self.id(), live: false, ids: Some(vec![turn]), owner: None };
         let Some(task) = self.shared().opener.store.tasks(query).await?.pop() else { return Ok(None) };
         let TaskState::Ended { outcome } = &task.state else { return Ok(None) };
-        let entry = outcome.output().filter(|_| task.kind == super::turn::KIND).map(|output| output.read());
+        let entry = outcome.output().filter(|_| task.kind == TurnTask::NAME).map(|output| output.read());
         Ok(entry.transpose()?.map(|entry| (task.conversation, entry)))
     }
 
-    /// Refuses new work, stops what runs without a mark on its records (calls have the host's grace to end), and gives
-    /// the session up. Opened again, the work goes on. Dropping the future once it was polled does not keep it open.
+    /// Refuses new work, stops what runs without a mark on its records (code has the host's grace to end), and gives the
+    /// session up. Opened again, the work goes on. Dropping the future once it was polled does not keep it open.
+    ///
+    /// Promise: it returns within the host's [`close_ms`](super::Settings::close_ms), whatever code or storage does.
     pub async fn close(&self) -> Result<()> {
         self.session().0.refuse_new_work();
-        self.0.scheduler.stop();
+        self.0.runner.stop();
         // In a task of its own: half closed, a session would neither run its work nor tell its followers why.
-        let live = Self::of(self.0.clone());
+        let (session, runner) = (self.0.session.clone(), self.0.runner.clone());
+        let within = std::time::Duration::from_millis(self.shared().settings.close_ms);
         let closing = tokio::spawn(async move {
-            live.0.scheduler.stopped().await;
-            live.session().close().await
+            let orderly = async {
+                runner.stopped().await;
+                session.close().await
+            };
+            let clock = &session.0.opener.world.clock;
+            tokio::select! {
+                biased;
+                closed = orderly => closed,
+                () = clock.sleep(within) => {
+                    tracing::warn!(session = %session.id(), "the session is closed without what still runs");
+                    session.0.give_up();
+                    Ok(())
+                }
+            }
         });
         closing.await.unwrap_or_else(|fault| Err(Error::closed(format!("closing was cut off: {fault}"))))
-    }
-
-    /// Ends a task whose step ended in an error that trying again cannot mend.
-    pub(super) async fn fault(&self, id: TaskId, error: &Error) -> Result<()> {
-        let Some(task) = self.task(id) else {
-            return Ok(());
-        };
-        if task.kind == call::KIND {
-            let outcome = if self.0.scheduler.was_entered(id) { Outcome::Unknown } else { Outcome::Error };
-            return call::settle(self, id, (outcome, error.to_string())).await.map(drop);
-        }
-        let mut tx = self.begin_last().await?;
-        if let Some(mut turn) = Turn::load(self.shared(), &tx, id)? {
-            if self.0.scheduler.was_entered(id) {
-                turn.cut_attempt(&mut tx, RequestEnd::Failed).await?;
-            }
-            turn.state.phase = Phase::Failed(Reason::faulted(error.to_string()));
-            turn.advance(self.shared(), &mut tx).await?;
-            tx.commit().await?;
-        }
-        self.0.scheduler.settled(id);
-        Ok(())
     }
 }
 

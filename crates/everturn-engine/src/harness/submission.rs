@@ -5,13 +5,11 @@ use everturn_core::{
     entry::{EntryRecord, kind},
     id::{ConversationId, SubmissionId, TaskId},
     submission::{End, Place, SubmissionState},
+    task::tree::Reach,
     usage::Total,
 };
 
-use super::{
-    conversation::mark_cancelled, event::Events, history::TurnRecord, live::LiveSession,
-    scheduler::Scheduler, settle::settle,
-};
+use super::{event::Events, history::TurnRecord, live::LiveSession, settle::settle};
 
 /// Something that was handed to a conversation. Cheap to clone; keeps the session alive.
 ///
@@ -90,7 +88,7 @@ impl Submission {
 
     /// What happens to it, from its beginning to its end. Lets its work go on.
     pub fn events(&self) -> Events {
-        Scheduler::start(&self.live);
+        self.live.resume();
         Events::of(self.live.clone(), self.conversation, self.id)
     }
 
@@ -99,7 +97,7 @@ impl Submission {
     /// Errors: `Closed` or `Fenced` when the session is given up first; the submission then ends where the session is
     /// opened next.
     pub async fn answer(&self) -> Result<Answer> {
-        Scheduler::start(&self.live);
+        self.live.resume();
         let settled = || async {
             let record = self.live.submission_record(self.id).await?;
             Ok(match &record.state {
@@ -154,14 +152,16 @@ impl Submission {
     /// Takes it back while it still waits, or ends its turn; the queue goes on as after an answer. Gives whether
     /// there was anything left to stop.
     pub async fn cancel(&self) -> Result<bool> {
-        Scheduler::start(&self.live);
+        self.live.resume();
         let mut tx = self.live.begin().await?;
         let Some(record) = tx.submission(self.id).filter(|one| one.is_live()) else {
             return Ok(false);
         };
         match record.state {
-            SubmissionState::Queued { .. } => settle(&mut tx, &record, End::Withdrawn, None),
-            _ => mark_cancelled(&mut tx, self.conversation, "cancelled"),
+            SubmissionState::Placed(place) => {
+                tx.abort_task(place.turn, "cancelled", Reach::Ordinary).await?;
+            }
+            _ => settle(&mut tx, &record, End::Withdrawn),
         }
         tx.commit().await?;
         Ok(true)
@@ -174,7 +174,7 @@ impl Submission {
         let mut tx = self.live.begin().await?;
         match tx.submission(self.id) {
             Some(record) if matches!(record.state, SubmissionState::Queued { .. }) => {
-                settle(&mut tx, &record, End::Withdrawn, None);
+                settle(&mut tx, &record, End::Withdrawn);
                 tx.commit().await.map(drop)
             }
             _ => Err(Error::conflict(format!("withdraw submission {}: it no longer waits", self.id))),

@@ -7,12 +7,109 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub(super) use advance::{Turn, admit, user_entry};
-pub(super) use partial::Partial;
-pub(super) use request::{Attempt, step};
-pub(super) use state::{Ending, FAULTED, Phase, Reason};
+use std::sync::{Arc, Weak};
 
-/// The kind of turns as tasks.
-pub(crate) const KIND: &str = "et.turn";
-/// The version of their records.
-pub(crate) const VERSION: u32 = 1;
+use everturn_core::{Error, Result, id::EntryId, task::TaskFailure, usage::RequestEnd};
+
+use super::{Shared, history::TurnEnd, settle};
+use crate::task::{Aborted, Remains, Step, Task, TaskContext, TaskError};
+pub(super) use advance::{Came, Turn, admit, user_entry};
+pub(super) use partial::Partial;
+pub(super) use request::Attempt;
+pub(super) use state::{Ending, Reason};
+use state::{Phase, TurnInput, TurnState};
+
+/// Turns as tasks. What comes out is the entry that keeps the turn.
+pub(crate) struct TurnTask(pub(super) Weak<Shared>);
+
+/// What built-in tasks share with their harness.
+pub(super) fn shared(weak: &Weak<Shared>) -> Result<Arc<Shared>> {
+    weak.upgrade().ok_or_else(|| Error::closed("its harness is gone"))
+}
+
+impl Task for TurnTask {
+    const NAME: &'static str = "et.turn";
+    type Input = TurnInput;
+    type State = TurnState;
+    type Output = EntryId;
+
+    fn start(&self, input: &TurnInput) -> TurnState {
+        TurnState::begin(input.first)
+    }
+
+    async fn step(&self, cx: &TaskContext, _: &TurnInput, state: TurnState) -> Result<Step<Self>, TaskError> {
+        let shared = shared(&self.0)?;
+        if let Phase::Pinned(pinned) = &state.phase
+            && !cx.was_entered()
+        {
+            let pinned = pinned.clone();
+            return Ok(request::send(&shared, cx, state, &pinned).await?);
+        }
+        let mut tx = cx.begin().await?;
+        let mut turn = Turn::load(&shared, &tx, cx.id(), state)?;
+        if matches!(turn.state.phase, Phase::Pinned(_)) {
+            // The request may have been sent: that was an attempt, and what follows is the next one.
+            turn.cut_attempt(&mut tx, RequestEnd::Unknown).await?;
+            turn.state.attempt += 1;
+        }
+        Ok(turn.advance(&shared, &mut tx).await?.into_step().with(tx))
+    }
+
+    async fn abort(
+        &self,
+        cx: &TaskContext,
+        _: &TurnInput,
+        state: TurnState,
+    ) -> Result<Aborted<Self>, TaskError> {
+        let reason = cx.abort_reason().unwrap_or_default();
+        self.remains(cx, state, Ending::Cancelled { reason }).await
+    }
+
+    async fn fault(
+        &self,
+        cx: &TaskContext,
+        _: &TurnInput,
+        state: TurnState,
+        why: &TaskFailure,
+    ) -> Result<Remains<Self>, TaskError> {
+        self.remains(cx, state, Ending::Failed(Reason::faulted(why.to_string()))).await
+    }
+}
+
+impl TurnTask {
+    /// What a turn leaves that is cut off: the account of its request, its entry, and whoever comes next.
+    async fn remains(
+        &self,
+        cx: &TaskContext,
+        state: TurnState,
+        ending: Ending,
+    ) -> Result<Remains<Self>, TaskError> {
+        let shared = shared(&self.0)?;
+        let mut tx = cx.begin().await?;
+        let mut turn = Turn::load(&shared, &tx, cx.id(), state)?;
+        if matches!(turn.state.phase, Phase::Pinned(_)) && cx.was_entered() {
+            let end = match ending {
+                Ending::Cancelled { .. } if !cx.was_carried() => RequestEnd::Aborted,
+                Ending::Cancelled { .. } => RequestEnd::Unknown,
+                _ => RequestEnd::Failed,
+            };
+            turn.cut_attempt(&mut tx, end).await?;
+        }
+        turn.state.last = turn.newest(&tx).await?;
+        let (_, entry) = settle::end(&shared, &mut tx, turn, ending).await?;
+        Ok(Remains::output(entry).with(tx))
+    }
+}
+
+impl Came {
+    /// The same as a step's result.
+    fn into_step(self) -> Step<TurnTask> {
+        match self {
+            Self::On(state) => Step::go(state),
+            // The commit of the last outcome holds the next prepare.
+            Self::Wait(state, calls) => Step::wait_tasks(calls, Default::default(), state).joined(),
+            Self::Over(TurnEnd::Answered, entry) => Step::done(entry),
+            Self::Over(end, entry) => Step::fail(end.into_failure()).output(entry),
+        }
+    }
+}

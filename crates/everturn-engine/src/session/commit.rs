@@ -3,15 +3,19 @@
 use std::time::Duration;
 
 use everturn_core::{
-    Error, ErrorKind, Result,
+    CancelToken, Error, ErrorKind, Result,
     clock::Timestamp,
     cursor::Cursor,
     id::Seq,
-    storage::{Batch, Committed, Lease, SubmissionFilter, SubmissionQuery, TaskQuery},
+    storage::{Batch, Committed, Lease},
 };
 use tokio::sync::OwnedMutexGuard;
 
-use super::{Inner, Session, line::Line, state::Adopted};
+use super::{
+    Inner, Session,
+    line::Line,
+    state::{Adopted, Read},
+};
 
 /// How long one copy of a batch may take before it counts as unanswered.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
@@ -22,17 +26,23 @@ const RESEND_MAX: Duration = Duration::from_secs(60);
 /// How long to wait before a batch is sent again: at first, and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
-/// Stores a batch and adopts it.
+/// How long to wait before what storage refused is offered again.
+const REFUSED: Duration = Duration::from_millis(500);
+
+/// Stores a batch and adopts it. With a token, what storage refuses for now is offered again until the token fires.
 pub(super) async fn store_and_adopt(
     session: &Session,
     mut line: OwnedMutexGuard<Line>,
-    batch: Batch,
-    adopted: Adopted,
+    (batch, adopted): (Batch, Adopted),
+    stop: Option<CancelToken>,
 ) -> Result<Seq> {
     let inner = &session.0;
     // Dropped before the line is let go of.
     let mut sending = Sending { inner, is_settled: false };
-    let sent = inner.send(&batch).await;
+    let sent = match stop {
+        None => inner.send(&batch).await,
+        Some(stop) => inner.insist(&batch, &stop).await,
+    };
     sending.is_settled = true;
     match sent {
         Ok(()) => {
@@ -92,6 +102,26 @@ impl Inner {
         }
     }
 
+    /// Sends a batch until storage says that it is stored, or refuses it for good, or the token fires.
+    async fn insist(&self, batch: &Batch, stop: &CancelToken) -> Result<()> {
+        for refused in 0_u64.. {
+            let error = match self.send(batch).await {
+                Err(error) if error.is_passing() && !stop.is_cancelled() => error,
+                sent => return sent,
+            };
+            // Told once, and again every minute or so.
+            if refused.is_multiple_of(120) {
+                tracing::warn!(session = %self.id, %error, "nothing was stored; trying until it is");
+            }
+            self.check_open()?;
+            tokio::select! {
+                () = self.opener.world.clock.sleep(error.retry_after().unwrap_or(REFUSED)) => {}
+                () = stop.cancelled() => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Sends a batch until storage says that it is stored, or refuses it.
     ///
     /// Promise: an error means that no copy of it is stored, nor ever will be.
@@ -108,7 +138,7 @@ impl Inner {
                 Ok(Committed::Stored | Committed::Already) => return Ok(()),
                 Ok(Committed::Unknown) => {}
                 // What refuses the second copy says nothing of the first, which may still be on its way.
-                Err(error) if since.is_some() && is_passing(&error) => {}
+                Err(error) if since.is_some() && error.is_passing() => {}
                 Err(error) => return Err(error),
             }
             let since = *since.get_or_insert_with(|| clock.now());
@@ -201,16 +231,8 @@ impl Inner {
     }
 
     async fn reload(&self) -> Result<()> {
-        let (session, store) = (self.id, &self.opener.store);
-        let tasks = store.tasks(TaskQuery { session, live: true, ids: None, owner: None }).await?;
-        let live = SubmissionQuery { session, only: SubmissionFilter::Live };
-        let submissions = store.submissions(live).await?;
-        self.state().reload(tasks, submissions);
+        let read = Read::of(&self.opener.store, self.id).await?;
+        self.state().reload(read);
         Ok(())
     }
-}
-
-/// Whether the same may go through another time.
-fn is_passing(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Unavailable { .. })
 }

@@ -32,13 +32,19 @@ use super::{Purpose, Session, Transaction, line::Hold};
 #[derive(Clone)]
 pub struct WorkContext {
     session: Session,
+    purpose: Purpose,
     open: Arc<Mutex<Weak<Hold>>>,
 }
 
 impl Session {
     /// A context for one piece of work.
     pub fn context_of_work(&self) -> WorkContext {
-        WorkContext { session: self.clone(), open: Arc::default() }
+        WorkContext { session: self.clone(), purpose: Purpose::NewWork, open: Arc::default() }
+    }
+
+    /// A context for work that was admitted before: closing does not refuse it.
+    pub(crate) fn context_of_admitted_work(&self) -> WorkContext {
+        WorkContext { purpose: Purpose::LastWork, ..self.context_of_work() }
     }
 }
 
@@ -54,12 +60,28 @@ impl WorkContext {
     #[track_caller]
     pub fn begin(&self) -> impl Future<Output = Result<Transaction>> + Send + use<> {
         let (context, at) = (self.clone(), Location::caller());
-        async move {
-            context.check_nested("begin a transaction")?;
-            let tx = context.session.begin_as(Purpose::NewWork, at).await?;
-            // Another clone may have been faster: two that waited hold the line one after the other.
-            *context.open.lock().unwrap_or_else(PoisonError::into_inner) = tx.hold();
-            Ok(tx)
+        async move { context.begin_at(at).await }
+    }
+
+    pub(crate) async fn begin_at(&self, at: &'static Location<'static>) -> Result<Transaction> {
+        self.check_nested("begin a transaction")?;
+        let tx = self.session.begin_as(self.purpose, at).await?;
+        self.holds(&tx);
+        Ok(tx)
+    }
+
+    /// Knows a transaction as one of this context.
+    pub(crate) fn holds(&self, tx: &Transaction) {
+        // Another clone may have been faster: two that waited hold the line one after the other.
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = tx.hold();
+    }
+
+    /// Rolls back a transaction that this context has open, unless it is this one.
+    pub(crate) fn expire_but(&self, kept: Option<&Transaction>) {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let is_kept = |hold: &Arc<Hold>| kept.is_some_and(|tx| tx.is_held_by(hold));
+        if let Some(hold) = open.filter(|hold| hold.is_open() && !is_kept(hold)) {
+            hold.give_up();
         }
     }
 

@@ -143,6 +143,24 @@ impl Slot {
         Ok(Self { record, version, before, change: Change::Raw(operations, value) })
     }
 
+    /// The same document in a copy of the transaction; none where nothing changed.
+    pub(super) fn copy(&self, limits: &Limits) -> Result<Option<Self>> {
+        let change = match &self.change {
+            Change::Typed(value) => {
+                let value = value.encode(limits)?;
+                if self.before.as_ref().is_some_and(|before| before.value == value) {
+                    return Ok(None);
+                }
+                Change::Raw(vec![Operation::Replace { value: value.clone() }], value)
+            }
+            Change::Raw(operations, value) => Change::Raw(operations.clone(), value.clone()),
+            Change::Value(value) => Change::Value(value.clone()),
+            Change::Retired => Change::Retired,
+        };
+        let Self { record, version, before, .. } = self;
+        Ok(Some(Self { record: record.clone(), version: *version, before: before.clone(), change }))
+    }
+
     /// Lends the value as a `T`.
     ///
     /// Errors: `Invalid` when the transaction holds the document as another type, or has retired it.

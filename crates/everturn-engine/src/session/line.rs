@@ -2,7 +2,10 @@
 
 use std::{
     panic::Location,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -25,11 +28,13 @@ pub(super) struct Hold {
     line: Mutex<Option<OwnedMutexGuard<Line>>>,
     since: Timestamp,
     at: &'static Location<'static>,
+    /// Whether the work that began it was given up.
+    is_given_up: AtomicBool,
 }
 
 impl Hold {
     pub(super) fn new(line: OwnedMutexGuard<Line>, since: Timestamp, at: &'static Location<'static>) -> Self {
-        Self { line: Mutex::new(Some(line)), since, at }
+        Self { line: Mutex::new(Some(line)), since, at, is_given_up: AtomicBool::new(false) }
     }
 
     fn line(&self) -> MutexGuard<'_, Option<OwnedMutexGuard<Line>>> {
@@ -61,6 +66,12 @@ impl Hold {
         self.line().take();
     }
 
+    /// Takes the line away from a holder whose work was given up.
+    pub(super) fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::SeqCst);
+        self.line().take();
+    }
+
     /// Whether the transaction is still being put together.
     pub(super) fn is_open(&self) -> bool {
         self.line().is_some()
@@ -73,11 +84,10 @@ impl Hold {
 
     fn expired(&self) -> Error {
         let (at, limit) = (self.at, HOLD_MAX.as_secs());
-        Error::new(
-            ErrorKind::Expired,
-            format!(
-                "use the transaction begun at {at}: it kept others waiting for {limit} s and was rolled back"
-            ),
-        )
+        let why = match self.is_given_up.load(Ordering::SeqCst) {
+            true => "the work that began it was given up, and it was rolled back".into(),
+            false => format!("it kept others waiting for {limit} s and was rolled back"),
+        };
+        Error::new(ErrorKind::Expired, format!("use the transaction begun at {at}: {why}"))
     }
 }

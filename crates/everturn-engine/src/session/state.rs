@@ -1,23 +1,26 @@
 //! What was committed, as far as it is kept in memory.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque},
     sync::Arc,
 };
 
 use everturn_core::{
-    Error,
+    Error, Result,
     context::Context,
     conversation::Conversation,
     document::ScopeKey,
     entry::EntryRecord,
-    id::{ConversationId, EntryId, SubmissionId, TaskId},
-    storage::Write,
+    id::{ConversationId, EntryId, SessionId, SubmissionId},
+    storage::{Store, SubmissionFilter, SubmissionQuery, TaskQuery, Write},
     submission::SubmissionRecord,
     task::TaskRecord,
 };
 
-use super::document::{Committed, Revised};
+use super::{
+    document::{Committed, Revised},
+    live::Live,
+};
 
 /// How many conversations, documents and tails are kept before those of work that is over are let go of.
 const KEPT_MAX: usize = 1_024;
@@ -45,21 +48,6 @@ pub(crate) struct State {
     pub(crate) settled: Settled,
     /// The newest entries, so that who waited for a turn need not ask the store how it ended.
     pub(crate) newest: Newest,
-}
-
-/// Live tasks and submissions, by id.
-#[derive(Default)]
-pub(crate) struct Live {
-    pub(crate) tasks: BTreeMap<TaskId, Arc<TaskRecord>>,
-    pub(crate) submissions: BTreeMap<SubmissionId, Arc<SubmissionRecord>>,
-}
-
-impl Live {
-    /// Whether nothing runs and nothing waits in a conversation.
-    pub(crate) fn is_idle(&self, conversation: ConversationId) -> bool {
-        self.tasks.values().all(|task| task.conversation != conversation)
-            && self.submissions.values().all(|one| one.conversation != conversation)
-    }
 }
 
 /// The newest settled submissions, a bounded number of them.
@@ -98,6 +86,31 @@ impl Newest {
             self.0.pop_front();
         }
         self.0.push_back(entry);
+    }
+}
+
+/// What lives in a session, as it was read.
+#[derive(Default)]
+pub(super) struct Read {
+    pub(super) tasks: Vec<TaskRecord>,
+    pub(super) submissions: Vec<SubmissionRecord>,
+    /// The conversations that the tasks work for.
+    pub(super) conversations: Vec<Arc<Conversation>>,
+}
+
+impl Read {
+    /// What lives in a session now.
+    pub(super) async fn of(store: &Store, session: SessionId) -> Result<Self> {
+        let tasks = store.tasks(TaskQuery { session, live: true, ids: None, owner: None }).await?;
+        let live = SubmissionQuery { session, only: SubmissionFilter::Live };
+        let submissions = store.submissions(live).await?;
+        let places: BTreeSet<_> = tasks.iter().map(|task| task.conversation).collect();
+        let mut conversations = Vec::new();
+        // Nobody owns the root.
+        for id in places.into_iter().filter(|id| *id != ConversationId::ROOT) {
+            conversations.extend(store.conversation(session, id).await?.map(Arc::new));
+        }
+        Ok(Self { tasks, submissions, conversations })
     }
 }
 
@@ -148,17 +161,22 @@ impl Adopted {
 }
 
 impl State {
-    pub(super) fn new(tasks: Vec<TaskRecord>, submissions: Vec<SubmissionRecord>) -> Self {
-        let live = Live {
-            tasks: tasks.into_iter().map(|task| (task.id, Arc::new(task))).collect(),
-            submissions: submissions.into_iter().map(|one| (one.id, Arc::new(one))).collect(),
-        };
+    /// A session as it was read: with the conversations that its tasks work for.
+    pub(super) fn new(read: Read) -> Self {
+        let conversations: HashMap<_, _> =
+            read.conversations.into_iter().map(|found| (found.id, found)).collect();
+        let mut live = Live::default();
+        for task in read.tasks {
+            let owner = conversations.get(&task.conversation).and_then(|found| found.owner);
+            live.put(Arc::new(task), owner);
+        }
+        live.submissions = read.submissions.into_iter().map(|one| (one.id, Arc::new(one))).collect();
         Self {
             shut: None,
             is_closing: false,
             tails: HashMap::new(),
             live,
-            conversations: HashMap::new(),
+            conversations,
             documents: HashMap::new(),
             contexts: HashMap::new(),
             settled: Settled::default(),
@@ -167,13 +185,12 @@ impl State {
     }
 
     /// Lets go of all that was kept, for what the store has now.
-    pub(super) fn reload(&mut self, tasks: Vec<TaskRecord>, submissions: Vec<SubmissionRecord>) {
+    pub(super) fn reload(&mut self, read: Read) {
         let (shut, is_closing) = (self.shut.take(), self.is_closing);
-        *self = Self { shut, is_closing, ..Self::new(tasks, submissions) };
+        *self = Self { shut, is_closing, ..Self::new(read) };
     }
 
     pub(super) fn adopt(&mut self, adopted: Adopted) {
-        self.trim();
         for conversation in adopted.conversations {
             self.conversations.insert(conversation.id, conversation);
         }
@@ -183,11 +200,8 @@ impl State {
             self.newest.put(entry);
         }
         for task in adopted.tasks {
-            if task.is_live() {
-                self.live.tasks.insert(task.id, task);
-            } else {
-                self.live.tasks.remove(&task.id);
-            }
+            let owner = self.conversations.get(&task.conversation).and_then(|found| found.owner);
+            self.live.put(task, owner);
         }
         for submission in adopted.submissions {
             if submission.is_live() {
@@ -205,6 +219,7 @@ impl State {
             self.contexts.clear();
             self.newest = Newest::default();
         }
+        self.trim();
     }
 
     /// Lets go of what was read of work that is over, where much is kept: it can be read again.
@@ -213,13 +228,13 @@ impl State {
             return;
         }
         let live = &self.live;
-        let rests = |conversation: &ConversationId| live.is_idle(*conversation);
+        let rests = |conversation: &ConversationId| !live.is_used(*conversation);
         self.conversations.retain(|id, _| !rests(id));
         self.tails.retain(|id, _| !rests(id));
         self.documents.retain(|(scope, _), _| match scope {
             ScopeKey::Session => true,
             ScopeKey::Conversation(id) => !rests(id),
-            ScopeKey::Task(id) => live.tasks.contains_key(id),
+            ScopeKey::Task(id) => live.task(*id).is_some(),
         });
     }
 
@@ -227,7 +242,7 @@ impl State {
     pub(super) fn keep_context(&mut self, conversation: ConversationId, context: Context) {
         if self.contexts.len() >= CONTEXTS_MAX {
             let live = &self.live;
-            self.contexts.retain(|kept, _| !live.is_idle(*kept));
+            self.contexts.retain(|kept, _| live.is_used(*kept));
         }
         self.contexts.insert(conversation, context);
     }

@@ -4,18 +4,19 @@ mod check;
 mod fork;
 mod read;
 mod stage;
+mod work;
 
 use everturn_core::{
-    Error, Result,
+    CancelToken, Error, Result,
     clock::Timestamp,
     conversation::{Conversation, Ownership},
     document::{self, Document, Operation, Scope, ScopeKey},
     entry::{EntryRecord, IntoEntry},
     id::{ConversationId, DocumentId, EntryId, Seq, SubmissionId, TaskId},
     limits::Limits,
-    storage::{Batch, DocumentRecord, Due, Durability, Write},
+    storage::{Batch, DocumentRecord, Durability, Write},
     submission::SubmissionRecord,
-    task::{TaskRecord, TaskState},
+    task::TaskRecord,
     usage::UsageRow,
 };
 use std::{
@@ -92,6 +93,24 @@ impl Transaction {
 
     pub(super) fn hold(&self) -> Weak<Hold> {
         Arc::downgrade(&self.hold)
+    }
+
+    /// The same transaction once more, over the same hold of the line: one of the two is committed.
+    pub(crate) fn copy(&self) -> Result<Self> {
+        let slots = self.slots.iter().filter_map(|slot| slot.copy(self.limits()).transpose());
+        Ok(Self {
+            session: self.session.clone(),
+            hold: self.hold.clone(),
+            writes: self.writes.clone(),
+            staged: self.staged.clone(),
+            slots: slots.collect::<Result<_>>()?,
+            forks: self.forks.clone(),
+            ..*self
+        })
+    }
+
+    pub(super) fn is_held_by(&self, hold: &Arc<Hold>) -> bool {
+        Arc::ptr_eq(&self.hold, hold)
     }
 
     /// When the transaction began; the time of all that it writes.
@@ -274,7 +293,7 @@ impl Transaction {
     pub(crate) fn task(&self, id: TaskId) -> Option<Arc<TaskRecord>> {
         match self.staged(id.0) {
             Some(Write::Task(task)) => Some(Arc::new(task.clone())),
-            _ => self.session.0.state().live.tasks.get(&id).cloned(),
+            _ => self.session.0.state().live.task(id).cloned(),
         }
     }
 
@@ -313,6 +332,16 @@ impl Transaction {
     /// Errors: `Invalid` or `TooLarge`, naming the record, before storage is asked; `Expired` when it kept others
     /// waiting for too long; what storage says otherwise.
     pub async fn commit(self) -> Result<Seq> {
+        self.commit_by(None).await
+    }
+
+    /// The same; where storage refuses for now, the line is held and the same is offered again until it is stored, or
+    /// until `stop` fires.
+    pub(crate) async fn commit_until(self, stop: CancelToken) -> Result<Seq> {
+        self.commit_by(Some(stop)).await
+    }
+
+    async fn commit_by(self, stop: Option<CancelToken>) -> Result<Seq> {
         let line = self.hold.take()?;
         let held = self.session.0.opener.world.clock.now().since(self.time);
         tracing::debug!(
@@ -320,7 +349,7 @@ impl Transaction {
             "a transaction leaves the line to be committed"
         );
         let session = self.session.clone();
-        let committing = tokio::spawn(self.commit_with(line));
+        let committing = tokio::spawn(self.commit_with(line, stop));
         committing.await.unwrap_or_else(|fault| {
             let error = Error::closed(format!("a commit was cut off: {fault}"));
             session.0.shut(error.clone());
@@ -328,7 +357,8 @@ impl Transaction {
         })
     }
 
-    async fn commit_with(mut self, line: OwnedMutexGuard<Line>) -> Result<Seq> {
+    async fn commit_with(mut self, line: OwnedMutexGuard<Line>, stop: Option<CancelToken>) -> Result<Seq> {
+        self.settle_submissions();
         self.refresh_forks().await?;
         let documents = self.settle_documents()?;
         if self.writes.is_empty() {
@@ -344,10 +374,10 @@ impl Transaction {
             time: self.time,
             durability: self.durability,
             minted: self.minted,
-            due: due(&self.session, &self.writes),
+            due: self.due(),
             writes: self.writes.into(),
         };
-        commit::store_and_adopt(&self.session, line, batch, adopted).await
+        commit::store_and_adopt(&self.session, line, (batch, adopted), stop).await
     }
 
     fn settle_documents(&mut self) -> Result<Vec<Revised>> {
@@ -361,14 +391,4 @@ impl Transaction {
         }
         Ok(documents)
     }
-}
-
-/// When the session wants to run next: now, if a task that can go on is live after these writes.
-fn due(session: &Session, writes: &[Write]) -> Due {
-    let staged = |id: TaskId| writes.iter().any(|write| matches!(write, Write::Task(task) if task.id == id));
-    let is_ready = |task: &TaskRecord| matches!(task.state, TaskState::Ready { .. });
-    let live = session.0.state();
-    let kept = live.live.tasks.values().any(|task| is_ready(task) && !staged(task.id));
-    let moved = writes.iter().any(|write| matches!(write, Write::Task(task) if is_ready(task)));
-    if kept || moved { Due::Now } else { Due::None }
 }

@@ -3,34 +3,46 @@
 use everturn_core::{
     Error, Result,
     entry::{Entry, kind},
-    id::{ConversationId, EntryId, SubmissionId, TaskId},
+    id::{ConversationId, EntryId, TaskId},
     json::RawJson,
     message::{Message, Part, Usage, User},
     submission::{Place, SubmissionRecord, SubmissionState},
-    task::{TaskRecord, TaskState},
-    usage::{RequestEnd, Total, UsageRow},
+    usage::{RequestEnd, UsageRow},
 };
 
 use super::{
-    KIND, Partial, VERSION,
+    Partial, TurnTask,
     request::Attempt,
     state::{Next, Phase, Pinned, Reason, TurnInput, TurnState, next},
 };
 use crate::{
-    Transaction,
+    NewTask, Transaction,
     harness::{
         Shared,
         agent::{self, Agent},
+        history::TurnEnd,
         settle,
     },
+    task::Task,
 };
 
 /// A turn inside a transaction.
 #[derive(Clone)]
 pub(crate) struct Turn {
-    pub(crate) task: TaskRecord,
+    id: TaskId,
+    conversation: ConversationId,
     pub(crate) input: TurnInput,
     pub(crate) state: TurnState,
+}
+
+/// What a turn has come to inside a transaction.
+pub(crate) enum Came {
+    /// It goes on from here.
+    On(TurnState),
+    /// It goes on from here when its calls have ended.
+    Wait(TurnState, Vec<TaskId>),
+    /// It is over, and this entry keeps how.
+    Over(TurnEnd, EntryId),
 }
 
 /// Places an input: commits nothing itself, but stages the user entry, the submission, the turn, and the first
@@ -51,30 +63,19 @@ pub(crate) async fn admit(
     let input = TurnInput { submission: submission.id, first };
     submission.state = SubmissionState::Placed(Place { turn: id, entry: first });
     tx.put_submission(submission);
-    let state = TurnState {
-        phase: Phase::Asked,
-        step: 0,
-        attempt: 0,
-        last: first,
-        total: Total::default(),
-        cancelled: None,
-        open: 0,
-        steps_max: shared.settings.steps_max,
+    let steps_max = shared.settings.steps_max;
+    let state = TurnState { steps_max, ..TurnState::begin(first) };
+    let new = NewTask::new(conversation, TurnTask::NAME, TurnTask::VERSION).input(&input)?;
+    let (state, over) = match (Turn { id, conversation, input, state }).advance(shared, tx).await? {
+        Came::On(state) | Came::Wait(state, _) => (state, None),
+        Came::Over(end, entry) => (TurnState::begin(first), Some((end, entry))),
     };
-    let task = TaskRecord {
-        id,
-        conversation,
-        owner: None,
-        background: false,
-        kind: KIND.into(),
-        version: VERSION,
-        input: RawJson::of(&input)?,
-        state: TaskState::Ready { checkpoint: RawJson::of(&state)? },
-        abort: None,
-        started: tx.time(),
-        ended: None,
-    };
-    Turn { task, input, state }.advance(shared, tx).await
+    let task = tx.record_of_task(id, NewTask { checkpoint: Some(RawJson::of(&state)?), ..new })?;
+    tx.put_task(task);
+    if let Some((end, entry)) = over {
+        tx.end_task(id, end.into_outcome(RawJson::of(&entry)?));
+    }
+    Ok(())
 }
 
 /// The entry of an input.
@@ -83,44 +84,55 @@ pub(crate) fn user_entry(parts: Vec<Part>) -> Entry {
 }
 
 impl Turn {
-    /// A live turn as it stands in a transaction; none where there is no such turn.
-    pub(crate) fn load(shared: &Shared, tx: &Transaction, id: TaskId) -> Result<Option<Self>> {
-        let Some(task) = tx.task(id).filter(|task| task.is_live() && task.kind == KIND) else {
-            return Ok(None);
-        };
-        let checkpoint = match &task.state {
-            TaskState::Ready { checkpoint } | TaskState::Waiting { checkpoint, .. } => checkpoint,
-            _ => return Ok(None),
-        };
-        let mut state: TurnState = checkpoint.read()?;
-        if let Phase::Calling { calls } = &state.phase {
+    /// A live turn as it stands in a transaction.
+    ///
+    /// Errors: `Conflict` when there is no such turn.
+    pub(crate) fn load(shared: &Shared, tx: &Transaction, id: TaskId, state: TurnState) -> Result<Self> {
+        let gone = || Error::conflict(format!("move turn {id}: it has ended"));
+        let task = tx.task(id).filter(|task| task.is_live()).ok_or_else(gone)?;
+        let mut turn = Self { id, conversation: task.conversation, input: task.input.read()?, state };
+        if let Phase::Calling { calls } = &turn.state.phase {
             let is_open = |call: &&TaskId| tx.task(**call).is_some_and(|call| call.is_live());
-            state.open = calls.iter().filter(is_open).count();
+            turn.state.open = calls.iter().filter(is_open).count();
         }
-        state.cancelled = task.abort.clone();
-        state.steps_max = shared.settings.steps_max;
-        Ok(Some(Self { input: task.input.read()?, task: (*task).clone(), state }))
+        turn.state.is_aborted = task.abort.is_some();
+        turn.state.steps_max = shared.settings.steps_max;
+        Ok(turn)
+    }
+
+    /// Its id.
+    pub(crate) fn id(&self) -> TaskId {
+        self.id
     }
 
     /// The conversation it works for.
     pub(crate) fn conversation(&self) -> ConversationId {
-        self.task.conversation
+        self.conversation
+    }
+
+    /// Whether it was told to stop.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.state.is_aborted
     }
 
     /// Appends an entry of the turn.
     pub(crate) fn append(&mut self, tx: &mut Transaction, entry: Entry) -> Result<EntryId> {
-        self.state.last = tx.append_for(Some(self.task.id), self.conversation(), entry)?;
+        self.state.last = tx.append_for(Some(self.id), self.conversation, entry)?;
         Ok(self.state.last)
     }
 
     /// Decides and stages until the turn needs an effect, waits, or is over.
-    pub(crate) async fn advance(mut self, shared: &Shared, tx: &mut Transaction) -> Result<()> {
+    pub(crate) async fn advance(mut self, shared: &Shared, tx: &mut Transaction) -> Result<Came> {
         loop {
             match next(&self.state) {
                 Next::Prepare => self.prepare(shared, tx).await?,
-                Next::Request => return self.store(tx, Vec::new()),
-                Next::Wait { on } => return self.store(tx, on),
-                Next::End(ending) => return settle::end(shared, tx, self, ending).await,
+                Next::Request | Next::Stop => return Ok(Came::On(self.state)),
+                Next::Wait { on } => return Ok(Came::Wait(self.state, on)),
+                Next::End(ending) => {
+                    self.state.last = self.newest(tx).await?;
+                    let (end, entry) = settle::end(shared, tx, self, ending).await?;
+                    return Ok(Came::Over(end, entry));
+                }
             }
         }
     }
@@ -135,12 +147,22 @@ impl Turn {
         if let Err(error) = shared.models.resolve(&model) {
             return self.fail("no_model", error.to_string());
         }
+        self.state.last = self.newest(tx).await?;
         self.state.step += 1;
         self.state.attempt = 1;
-        let epoch = tx.session().epoch();
-        self.state.phase =
-            Phase::Pinned(Pinned { model, thinking: agent.thinking, cutoff: self.state.last, epoch });
+        self.state.phase = Phase::Pinned(Pinned { model, thinking: agent.thinking, cutoff: self.state.last });
         Ok(())
+    }
+
+    /// The turn's newest entry: results come from the calls themselves.
+    pub(crate) async fn newest(&self, tx: &Transaction) -> Result<EntryId> {
+        match self.state.phase {
+            Phase::Calling { .. } => {
+                let newest = tx.entries(self.conversation, None, 1).await?;
+                Ok(newest.first().map_or(self.state.last, |entry| entry.id.max(self.state.last)))
+            }
+            _ => Ok(self.state.last),
+        }
     }
 
     fn fail(&mut self, kind: &str, message: String) -> Result<()> {
@@ -148,23 +170,12 @@ impl Turn {
         Ok(())
     }
 
-    /// Stages the checkpoint: ready, or waiting for tasks.
-    pub(crate) fn store(mut self, tx: &mut Transaction, on: Vec<TaskId>) -> Result<()> {
-        let checkpoint = RawJson::of(&self.state)?;
-        self.task.state = match on.is_empty() {
-            true => TaskState::Ready { checkpoint },
-            false => TaskState::Waiting { checkpoint, on },
-        };
-        tx.put_task(self.task);
-        Ok(())
-    }
-
     /// Stages the end of an attempt that was cut off: what it had shown as an aborted entry, and its row of the ledger.
     pub(crate) async fn cut_attempt(&mut self, tx: &mut Transaction, end: RequestEnd) -> Result<()> {
         let Phase::Pinned(pinned) = self.state.phase.clone() else { return Ok(()) };
-        let conversation = self.conversation();
+        let conversation = self.conversation;
         let shown = tx.snapshot::<Partial>(conversation).await?.unwrap_or_default();
-        if shown.turn == Some(self.task.id) && !shown.is_empty() {
+        if shown.turn == Some(self.id) && !shown.is_empty() {
             let attempt = Attempt { step: shown.step, attempt: shown.attempt };
             let message = Message::Assistant(shown.into_message());
             self.append(tx, Entry::new(kind::ASSISTANT).message(message).data(attempt)?)?;
@@ -185,7 +196,7 @@ impl Turn {
         self.state.total.add(usage.as_ref());
         tx.put_usage(UsageRow {
             conversation: self.conversation(),
-            turn: self.task.id,
+            turn: self.id,
             step: self.state.step,
             attempt: self.state.attempt,
             model: pinned.model.to_string(),
@@ -193,10 +204,5 @@ impl Turn {
             usage,
             time: tx.time(),
         });
-    }
-
-    /// The submission that the turn answers.
-    pub(crate) fn submission(&self) -> SubmissionId {
-        self.input.submission
     }
 }

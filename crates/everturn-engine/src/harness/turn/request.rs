@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use everturn_core::{
-    BoxFuture, CancelToken, Error, ErrorKind, Result,
+    BoxFuture, Error, ErrorKind, Result,
     clock::Timestamp,
     entry::{Entry, kind},
     id::{Seq, TaskId},
@@ -16,10 +16,13 @@ use futures_util::{FutureExt, StreamExt};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Partial, Turn,
-    state::{Phase, Pinned, Reason},
+    Partial, Turn, TurnTask,
+    state::{Phase, Pinned, Reason, TurnState},
 };
-use crate::harness::{call, live::LiveSession};
+use crate::{
+    harness::{Shared, call},
+    task::{Step, TaskContext},
+};
 
 /// How much of an answer can be kept, in bytes: an entry, less what is stored beside the answer's text.
 const ANSWER_MAX: usize = 512 << 10;
@@ -43,36 +46,14 @@ enum Ended {
     Cancelled,
 }
 
-/// Runs the step of a ready turn.
-pub(crate) async fn step(live: &LiveSession, id: TaskId, cancel: CancelToken) -> Result<()> {
-    let mut tx = live.begin_last().await?;
-    let Some(mut turn) = Turn::load(live.shared(), &tx, id)? else {
-        return Ok(());
-    };
-    let Phase::Pinned(pinned) = turn.state.phase.clone() else {
-        turn.advance(live.shared(), &mut tx).await?;
-        return tx.commit().await.map(drop);
-    };
-    // An earlier owner, or a step of this one that ended in an error, may have sent the request: that was an attempt,
-    // and what follows is the next one.
-    let may_be_out = pinned.epoch != live.epoch() || live.0.scheduler.was_entered(id);
-    if may_be_out {
-        turn.cut_attempt(&mut tx, RequestEnd::Unknown).await?;
-        turn.state.attempt += 1;
-        turn.state.phase = Phase::Pinned(Pinned { epoch: live.epoch(), ..pinned.clone() });
-    }
-    if turn.state.cancelled.is_some() {
-        turn.advance(live.shared(), &mut tx).await?;
-        return tx.commit().await.map(drop);
-    }
-    if may_be_out {
-        turn.clone().store(&mut tx, Vec::new())?;
-        tx.commit().await?;
-        live.0.scheduler.settled(id);
-    } else {
-        drop(tx);
-    }
-    Sending { live, turn, pinned, cancel }.run().await
+/// Sends the pinned request, and gives what came of it as the turn's next move.
+pub(super) async fn send(
+    shared: &Shared,
+    cx: &TaskContext,
+    state: TurnState,
+    pinned: &Pinned,
+) -> Result<Step<TurnTask>> {
+    Sending { shared, cx, state, pinned }.run().await
 }
 
 /// Takes what came of a stream; gives how the request ended, if it did.
@@ -97,29 +78,28 @@ fn take(response: &mut Response, delta: Option<std::result::Result<Delta, Fault>
 
 /// A pinned request on its way.
 struct Sending<'a> {
-    live: &'a LiveSession,
-    turn: Turn,
-    pinned: Pinned,
-    cancel: CancelToken,
+    shared: &'a Shared,
+    cx: &'a TaskContext,
+    state: TurnState,
+    pinned: &'a Pinned,
 }
 
 impl Sending<'_> {
-    async fn run(self) -> Result<()> {
-        let Pinned { model, thinking, cutoff, .. } = &self.pinned;
-        let messages = self.live.request_messages(self.turn.conversation(), *cutoff).await?;
-        let client = self.live.shared().models.resolve(model)?;
+    async fn run(self) -> Result<Step<TurnTask>> {
+        let Pinned { model, thinking, cutoff } = self.pinned;
+        let session = self.cx.session();
+        let messages = session.request_messages(self.cx.conversation(), *cutoff).await?;
+        let client = self.shared.models.resolve(model)?;
         let request = Request {
             model: model.model.clone(),
             endpoint: model.endpoint.clone(),
             thinking: *thinking,
             messages,
-            tools: self.live.shared().registry().specs().clone(),
+            tools: self.cx.registry().specs().clone(),
         };
-        self.live.0.scheduler.enter(self.turn.task.id);
+        self.cx.enter();
         let (response, ended, shown) = self.stream(client.stream(request)).await?;
-        self.live.insist(|| self.respond(&response, &ended, shown)).await?;
-        self.live.0.scheduler.settled(self.turn.task.id);
-        Ok(())
+        self.respond(response, ended, shown).await
     }
 
     /// Reads the stream to its end, and commits what has come as fast as the last such commit settles.
@@ -130,7 +110,7 @@ impl Sending<'_> {
         let ended = loop {
             tokio::select! {
                 biased;
-                () = self.cancel.cancelled() => break Ended::Cancelled,
+                () = self.cx.cancel().cancelled() => break Ended::Cancelled,
                 delta = stream.next() => match take(&mut response, delta) {
                     Some(ended) => break ended,
                     None => flush.is_due = true,
@@ -149,13 +129,11 @@ impl Sending<'_> {
         Ok((response, ended, flush.finish().await?))
     }
 
-    /// Stages and commits the response, its cost, its calls, and what follows from it.
-    async fn respond(&self, response: &Response, ended: &Ended, shown: bool) -> Result<Seq> {
-        let mut tx = self.live.begin_last().await?;
-        let Some(mut turn) = Turn::load(self.live.shared(), &tx, self.turn.task.id)? else {
-            return Ok(self.live.head());
-        };
-        if matches!(ended, Ended::Cancelled) && turn.state.cancelled.is_none() {
+    /// Stages the response, its cost, its calls, and what follows from it.
+    async fn respond(self, response: Response, ended: Ended, shown: bool) -> Result<Step<TurnTask>> {
+        let mut tx = self.cx.begin().await?;
+        let mut turn = Turn::load(self.shared, &tx, self.cx.id(), self.state)?;
+        if matches!(ended, Ended::Cancelled) && !turn.is_aborted() {
             // The token fired without a mark on the record: the session is closing, and the attempt stays open.
             return Err(Error::closed("the session closed while the model answered"));
         }
@@ -164,16 +142,17 @@ impl Sending<'_> {
             Ended::Failed(_) => (End::Error, RequestEnd::Failed),
             Ended::Cancelled => (End::Aborted, RequestEnd::Aborted),
         };
-        let model = &self.pinned.model;
+        let (model, usage) = (&self.pinned.model, response.usage());
+        let is_told = !response.is_empty() || end == End::Complete;
         let mut calls = Vec::new();
-        let message = response.clone().into_message(&model.provider, &model.model, end, || {
+        let message = response.into_message(&model.provider, &model.model, end, || {
             let id = TaskId(tx.mint());
             calls.push(id);
             CallId(format!("c{id}"))
         });
         let message = Arc::new(Message::Assistant(message));
         let mut reply = turn.state.last;
-        if !response.is_empty() || end == End::Complete {
+        if is_told {
             let attempt = Attempt { step: turn.state.step, attempt: turn.state.attempt };
             let mut entry = Entry::new(kind::ASSISTANT).data(attempt)?;
             entry.messages.push(message.clone());
@@ -182,18 +161,17 @@ impl Sending<'_> {
         if shown {
             tx.apply::<Partial>(turn.conversation(), vec![Partial::default().whole()]).await?;
         }
-        turn.account(&mut tx, &self.pinned, response.usage(), row);
+        turn.account(&mut tx, self.pinned, usage, row);
         turn.state.phase = match ended {
             Ended::Well(Stop::Calls) if !calls.is_empty() => {
-                turn.state.open = call::plan(self.live.shared(), &mut tx, &mut turn, &message, &calls)?;
+                turn.state.open = call::plan(self.shared, &mut tx, &mut turn, &message, &calls)?;
                 Phase::Calling { calls }
             }
-            Ended::Well(stop) => Phase::Responded { stop: *stop, reply },
-            Ended::Failed(reason) => Phase::Failed(reason.clone()),
-            Ended::Cancelled => turn.state.phase,
+            Ended::Well(stop) => Phase::Responded { stop, reply },
+            Ended::Failed(reason) => Phase::Failed(reason),
+            Ended::Cancelled => Phase::Cut,
         };
-        turn.advance(self.live.shared(), &mut tx).await?;
-        tx.commit().await
+        Ok(turn.advance(self.shared, &mut tx).await?.into_step().with(tx))
     }
 }
 
@@ -238,8 +216,8 @@ impl<'a> Flush<'a> {
         if !self.is_due {
             return std::future::pending().await;
         }
-        let world = &self.sending.live.shared().opener.world;
-        let least = Duration::from_millis(self.sending.live.shared().settings.flush_ms);
+        let world = &self.sending.shared.opener.world;
+        let least = Duration::from_millis(self.sending.shared.settings.flush_ms);
         let now = world.clock.now();
         if let Some(since) = self.last.map(|last| now.since(last)).filter(|since| *since < least) {
             self.pause = Some(world.clock.sleep(least - since));
@@ -250,8 +228,8 @@ impl<'a> Flush<'a> {
     }
 
     fn begin(&mut self, response: &Response, now: Timestamp) {
-        let turn = &self.sending.turn;
-        let partial = Partial::of(turn.task.id, turn.state.step, turn.state.attempt, response);
+        let Sending { cx, state, .. } = self.sending;
+        let partial = Partial::of(cx.id(), state.step, state.attempt, response);
         let operations = match &self.stored {
             Some(stored) => stored.grow(&partial),
             None => vec![partial.whole()],
@@ -260,9 +238,9 @@ impl<'a> Flush<'a> {
         if operations.is_empty() {
             return;
         }
-        let (live, conversation) = (self.sending.live, turn.conversation());
+        let (session, conversation) = (cx.session(), cx.conversation());
         let commit = async move {
-            let mut tx = live.begin_last().await?.relaxed();
+            let mut tx = session.begin_last().await?.relaxed();
             tx.apply::<Partial>(conversation, operations).await?;
             tx.commit().await
         };

@@ -1,7 +1,7 @@
 //! Where a turn stands, and what comes next.
 
 use everturn_core::{
-    id::{EntryId, Epoch, SubmissionId, TaskId},
+    id::{EntryId, SubmissionId, TaskId},
     message::Stop,
     model::{Fault, ModelRef, Thinking},
     usage::Total,
@@ -29,15 +29,31 @@ pub(crate) struct TurnState {
     pub(crate) last: EntryId,
     /// What the turn's requests cost so far.
     pub(crate) total: Total,
-    /// Why the turn was told to stop; from the task's record.
+    /// Whether the turn was told to stop; from the task's record.
     #[serde(skip)]
-    pub(crate) cancelled: Option<String>,
+    pub(crate) is_aborted: bool,
     /// How many calls of the response have not ended; from their records.
     #[serde(skip)]
     pub(crate) open: usize,
     /// After how many steps the turn ends; from the host's settings.
     #[serde(skip)]
     pub(crate) steps_max: u32,
+}
+
+impl TurnState {
+    /// A turn whose input is its only entry.
+    pub(crate) fn begin(first: EntryId) -> Self {
+        Self {
+            phase: Phase::Asked,
+            step: 0,
+            attempt: 0,
+            last: first,
+            total: Total::default(),
+            is_aborted: false,
+            open: 0,
+            steps_max: u32::MAX,
+        }
+    }
 }
 
 /// What the transcript's tail says.
@@ -56,6 +72,8 @@ pub(crate) enum Phase {
     },
     /// The model has asked for these calls.
     Calling { calls: Vec<TaskId> },
+    /// The attempt was cut off because the turn was told to stop; its account is stored.
+    Cut,
     /// The turn cannot go on.
     Failed(Reason),
 }
@@ -67,8 +85,6 @@ pub(crate) struct Pinned {
     pub(crate) thinking: Thinking,
     /// The last entry that the request carries.
     pub(crate) cutoff: EntryId,
-    /// The epoch of the owner that may have sent it. An owner of a later epoch counts a new attempt.
-    pub(crate) epoch: Epoch,
 }
 
 /// The kind of a reason that a panic or an error of ours gave.
@@ -106,6 +122,8 @@ pub(crate) enum Next {
     Request,
     /// Wait for the calls to end; each is a task of its own.
     Wait { on: Vec<TaskId> },
+    /// Begin nothing: the turn was told to stop, and ends in order.
+    Stop,
     /// The turn is over.
     End(Ending),
 }
@@ -121,21 +139,20 @@ pub(crate) enum Ending {
 
 /// What comes next: the only place that branches.
 pub(crate) fn next(state: &TurnState) -> Next {
-    match (&state.phase, &state.cancelled) {
-        (Phase::Failed(reason), _) => Next::End(Ending::Failed(reason.clone())),
-        // An answer that is there is kept; everything below yields to a cancellation.
-        (Phase::Responded { stop, reply }, _) if *stop != Stop::Paused => Next::End(responded(*stop, *reply)),
+    match &state.phase {
+        Phase::Failed(reason) => Next::End(Ending::Failed(reason.clone())),
+        // An answer that is there is kept; everything below yields to being told to stop.
+        Phase::Responded { stop, reply } if *stop != Stop::Paused => Next::End(responded(*stop, *reply)),
         // Calls end first, each by itself.
-        (Phase::Calling { calls }, _) if state.open > 0 => Next::Wait { on: calls.clone() },
-        (_, Some(reason)) => Next::End(Ending::Cancelled { reason: reason.clone() }),
-        (Phase::Pinned(_), None) => Next::Request,
-        (Phase::Asked | Phase::Calling { .. } | Phase::Responded { .. }, None)
-            if state.step >= state.steps_max =>
-        {
+        Phase::Calling { calls } if state.open > 0 => Next::Wait { on: calls.clone() },
+        _ if state.is_aborted => Next::Stop,
+        Phase::Cut => Next::Stop,
+        Phase::Pinned(_) => Next::Request,
+        Phase::Asked | Phase::Calling { .. } | Phase::Responded { .. } if state.step >= state.steps_max => {
             Next::End(Ending::MaxSteps { steps: state.step })
         }
         // A paused model goes on when the turn is sent back.
-        (Phase::Asked | Phase::Calling { .. } | Phase::Responded { .. }, None) => Next::Prepare,
+        Phase::Asked | Phase::Calling { .. } | Phase::Responded { .. } => Next::Prepare,
     }
 }
 

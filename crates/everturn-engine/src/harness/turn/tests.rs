@@ -1,7 +1,7 @@
 //! The decision, as a table.
 
 use everturn_core::{
-    id::{EntryId, Epoch, TaskId},
+    id::{EntryId, TaskId},
     message::Stop,
     model::Thinking,
     usage::Total,
@@ -16,7 +16,7 @@ fn turn(phase: Phase) -> TurnState {
         attempt: 1,
         last: EntryId(9),
         total: Total::default(),
-        cancelled: None,
+        is_aborted: false,
         open: 0,
         steps_max: 3,
     }
@@ -28,7 +28,7 @@ fn asked() -> TurnState {
 
 fn pinned() -> TurnState {
     let model = "demo".parse().expect("a model reference");
-    let pinned = Pinned { model, thinking: Thinking::Default, cutoff: EntryId(2), epoch: Epoch(1) };
+    let pinned = Pinned { model, thinking: Thinking::Default, cutoff: EntryId(2) };
     turn(Phase::Pinned(pinned))
 }
 
@@ -41,11 +41,7 @@ fn calling(open: usize) -> TurnState {
 }
 
 fn cancelled(state: TurnState) -> TurnState {
-    TurnState { cancelled: Some("by a person".into()), ..state }
-}
-
-fn end_cancelled() -> Next {
-    Next::End(Ending::Cancelled { reason: "by a person".into() })
+    TurnState { is_aborted: true, ..state }
 }
 
 fn wait() -> Next {
@@ -83,9 +79,9 @@ fn an_end_that_is_no_answer_is_never_success() {
 
 #[test]
 fn a_cancelled_turn_ends_before_the_next_effect() {
-    check("before the first request", &cancelled(asked()), &end_cancelled());
-    check("before a request is sent again", &cancelled(pinned()), &end_cancelled());
-    check("when its calls have ended", &cancelled(calling(0)), &end_cancelled());
+    check("before the first request", &cancelled(asked()), &Next::Stop);
+    check("before a request is sent again", &cancelled(pinned()), &Next::Stop);
+    check("when its calls have ended", &cancelled(calling(0)), &Next::Stop);
     check("but not while calls run: they end first", &cancelled(calling(1)), &wait());
     let answer = Next::End(Ending::Answered { reply: EntryId(9) });
     check("an answer that is there is kept", &cancelled(responded(Stop::Answer)), &answer);

@@ -9,6 +9,7 @@ use everturn_core::{
     id::{ConversationId, EntryId, TaskId},
     limits::Limits,
     storage::{DocumentWrite, EntryQuery, Revision, Write},
+    task::{TaskRecord, tree},
 };
 
 use super::Transaction;
@@ -58,8 +59,7 @@ impl Transaction {
             }
             Write::Task(task) => {
                 self.check_conversation(task.conversation, || format!("task {}", task.id)).await?;
-                let owner = if task.is_live() { task.owner } else { None };
-                self.check_owner(owner, || format!("task {}", task.id))
+                self.check_new_task(task)
             }
             Write::Submission(one) => {
                 if let Some(request) = &one.request {
@@ -92,12 +92,31 @@ impl Transaction {
         Ok(())
     }
 
+    /// A task that is live and was not there before begins below something that takes work.
+    fn check_new_task(&self, task: &TaskRecord) -> Result<()> {
+        if !task.is_live() || self.session.0.state().live.task(task.id).is_some() {
+            return Ok(());
+        }
+        self.check_owner(tree::above(self, task), || format!("task {}", task.id))
+    }
+
+    /// New work is refused below a task that has ended, is about to, or was told to stop.
     fn check_owner(&self, owner: Option<TaskId>, what: impl Fn() -> String) -> Result<()> {
-        match owner {
-            Some(owner) if self.task(owner).is_none_or(|owner| !owner.is_live()) => {
-                Err(Error::invalid(format!("commit {}: task {owner}, its owner, is not live", what())))
-            }
-            _ => Ok(()),
+        let Some(owner) = owner else { return Ok(()) };
+        let found = match self.task(owner) {
+            Some(task) if task.takes_work() => return Ok(()),
+            Some(task) if task.abort.is_some() && task.is_live() => "was told to stop",
+            Some(task) if task.is_live() => "is ending",
+            _ => "is not live",
+        };
+        Err(Error::invalid(format!("commit {}: task {owner}, its owner, {found}", what())))
+    }
+
+    /// The documents of a task live as long as it does.
+    fn check_live(&self, task: TaskId, what: impl Fn() -> String) -> Result<()> {
+        match self.task(task).is_some_and(|task| task.is_live()) {
+            true => Ok(()),
+            false => Err(Error::invalid(format!("commit {}: task {task}, its owner, is not live", what()))),
         }
     }
 
@@ -110,7 +129,7 @@ impl Transaction {
             }
             // The documents of a task may end with it.
             ScopeKey::Task(_) if write.revision == Revision::Retired => {}
-            ScopeKey::Task(id) => self.check_owner(Some(id), || format!("document {kind}"))?,
+            ScopeKey::Task(id) => self.check_live(id, || format!("document {kind}"))?,
         }
         self.limits().check_name("the kind of a document", kind)
     }

@@ -11,6 +11,7 @@ use everturn_core::{
 use super::{Committed, Slot, Transaction};
 
 /// A fork of this transaction: some of its documents follow their sources until the commit.
+#[derive(Clone)]
 pub(super) struct Fork {
     child: ConversationId,
     sources: Vec<Follows>,

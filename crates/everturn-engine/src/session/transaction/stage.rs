@@ -31,21 +31,31 @@ pub struct NewTask {
     pub owner: Option<TaskId>,
     /// Whether it neither keeps its conversation busy nor dies with it.
     pub background: bool,
+    /// Whether it is aborted, and not carried on, when its session is opened anew.
+    pub abandon_on_restart: bool,
     /// The name of its code.
     pub kind: String,
     /// The version of its code.
     pub version: u32,
     /// What it is given, once.
     pub input: RawJson,
-    /// Where its first step begins.
-    pub checkpoint: RawJson,
+    /// Where its first step begins; where its code says, without one.
+    pub checkpoint: Option<RawJson>,
 }
 
 impl NewTask {
     /// A task of a kind without input.
     pub fn new(conversation: ConversationId, kind: impl Into<String>, version: u32) -> Self {
-        let (input, checkpoint) = (RawJson::empty(), RawJson::empty());
-        Self { conversation, owner: None, background: false, kind: kind.into(), version, input, checkpoint }
+        Self {
+            conversation,
+            owner: None,
+            background: false,
+            abandon_on_restart: false,
+            kind: kind.into(),
+            version,
+            input: RawJson::empty(),
+            checkpoint: None,
+        }
     }
 
     /// The same task with its input.
@@ -63,27 +73,23 @@ impl Transaction {
     /// Errors: what is wrong with the task itself. Whether its owner lives is checked by `commit`.
     pub fn create_task(&mut self, task: NewTask) -> Result<TaskId> {
         self.hold.place()?;
-        let NewTask { conversation, owner, background, kind, version, input, checkpoint } = task;
-        self.limits().check_name("the kind of a task", &kind)?;
-        self.limits().check(&format!("the input of task {kind}"), input.get().len(), self.limits().entry)?;
-        self.limits().check_depth(&format!("the input of task {kind}"), input.get())?;
-        let (id, started) = (TaskId(self.mint()), self.time);
-        let state = TaskState::Ready { checkpoint };
-        let (abort, ended) = (None, None);
-        self.put_task(TaskRecord {
-            id,
-            conversation,
-            owner,
-            background,
-            kind,
-            version,
-            input,
-            state,
-            abort,
-            started,
-            ended,
-        });
+        let id = TaskId(self.mint());
+        let record = self.record_of_task(id, task)?;
+        self.put_task(record);
         Ok(id)
+    }
+
+    /// The record of a new task.
+    pub(crate) fn record_of_task(&self, id: TaskId, task: NewTask) -> Result<TaskRecord> {
+        let NewTask { conversation, owner, background, abandon_on_restart, kind, version, input, checkpoint } =
+            task;
+        let limits = self.limits();
+        limits.check_name("the kind of a task", &kind)?;
+        limits.check(&format!("the input of task {kind}"), input.get().len(), limits.entry)?;
+        limits.check_depth(&format!("the input of task {kind}"), input.get())?;
+        let state = TaskState::Ready { checkpoint };
+        let record = TaskRecord::new(id, conversation, kind, self.time);
+        Ok(TaskRecord { owner, background, abandon_on_restart, version, input, state, ..record })
     }
 
     /// Sets the session's title, as lists show it.

@@ -1,14 +1,15 @@
-//! What is installed: extensions with their tools, and models by provider.
+//! What is installed: extensions with their tools and tasks.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::sync::Arc;
 
 use everturn_core::{
     Error, Result,
-    model::{Model, ModelRef},
     tool::{AnyTool, Tool, ToolSpec},
 };
 
-/// A named bundle of tools.
+use crate::task::{AnyTask, Task};
+
+/// A named bundle of tools and tasks.
 ///
 /// ```
 /// use everturn_engine::Extension;
@@ -19,12 +20,13 @@ use everturn_core::{
 pub struct Extension {
     name: String,
     tools: Vec<AnyTool>,
+    tasks: Vec<AnyTask>,
 }
 
 impl Extension {
     /// An extension without anything in it.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), tools: Vec::new() }
+        Self { name: name.into(), tools: Vec::new(), tasks: Vec::new() }
     }
 
     /// Its name.
@@ -42,6 +44,13 @@ impl Extension {
     #[must_use]
     pub fn tools(mut self, tools: impl IntoIterator<Item = AnyTool>) -> Self {
         self.tools.extend(tools);
+        self
+    }
+
+    /// The same extension with one more kind of task.
+    #[must_use]
+    pub fn task(mut self, task: impl Task) -> Self {
+        self.tasks.push(AnyTask::new(task));
         self
     }
 }
@@ -62,13 +71,14 @@ pub struct Registry {
 impl Registry {
     /// The same registry with an extension; one of the same name is replaced in place.
     ///
-    /// Errors: `Conflict` when two tools would have one name.
+    /// Errors: `Conflict` when two tools, or two tasks, would have one name; `Invalid` when a task has one of Everturn's own.
     pub fn with(&self, extension: Extension) -> Result<Self> {
         let mut extensions = self.extensions.clone();
         match extensions.iter_mut().find(|installed| installed.name == extension.name) {
             Some(installed) => *installed = extension,
             None => extensions.push(extension),
         }
+        check_kinds(&extensions)?;
         let specs: Arc<[ToolSpec]> = tools(&extensions).map(|tool| tool.spec().clone()).collect();
         for (at, spec) in specs.iter().enumerate() {
             if specs[..at].iter().any(|other| other.name == spec.name) {
@@ -88,52 +98,37 @@ impl Registry {
     pub fn tool(&self, name: &str) -> Option<&AnyTool> {
         tools(&self.extensions).find(|tool| tool.spec().name == name)
     }
+
+    /// The code of a kind of task.
+    pub fn task(&self, kind: &str) -> Option<&AnyTask> {
+        self.tasks().find(|task| task.kind() == kind)
+    }
+
+    /// All kinds of task, in the registry's order.
+    pub fn tasks(&self) -> impl Iterator<Item = &AnyTask> {
+        tasks(&self.extensions)
+    }
+}
+
+fn tasks(extensions: &[Extension]) -> impl Iterator<Item = &AnyTask> {
+    extensions.iter().flat_map(|extension| &extension.tasks)
+}
+
+fn check_kinds(extensions: &[Extension]) -> Result<()> {
+    for (at, task) in tasks(extensions).enumerate() {
+        let kind = task.kind();
+        if kind.starts_with("et.") || kind.is_empty() {
+            return Err(Error::invalid(format!(
+                "install task {kind:?}: names that begin with et. are Everturn's own; give it another"
+            )));
+        }
+        if tasks(extensions).take(at).any(|other| other.kind() == kind) {
+            return Err(Error::conflict(format!("install extensions: two of their tasks are named {kind}")));
+        }
+    }
+    Ok(())
 }
 
 fn tools(extensions: &[Extension]) -> impl Iterator<Item = &AnyTool> {
     extensions.iter().flat_map(|extension| &extension.tools)
-}
-
-/// Models by the provider that a model reference names.
-///
-/// ```
-/// use everturn_engine::Models;
-/// let error = Models::new().resolve(&"chat/qwen".parse().unwrap()).err().unwrap();
-/// assert!(error.to_string().contains("no provider chat"));
-/// ```
-#[derive(Clone, Default)]
-pub struct Models(BTreeMap<String, Arc<dyn Model>>);
-
-impl Models {
-    /// No models.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The same models with one more provider.
-    #[must_use]
-    pub fn provider(mut self, name: impl Into<String>, model: impl Model) -> Self {
-        self.0.insert(name.into(), Arc::new(model));
-        self
-    }
-
-    /// The client of a model reference.
-    ///
-    /// Errors: `NotFound`, naming the providers that there are.
-    pub fn resolve(&self, model: &ModelRef) -> Result<Arc<dyn Model>> {
-        self.0.get(&model.provider).cloned().ok_or_else(|| {
-            let known = self.0.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-            let known = if known.is_empty() { "none" } else { &known };
-            Error::not_found(format!(
-                "use model {model}: there is no provider {}; there are: {known}",
-                model.provider
-            ))
-        })
-    }
-}
-
-impl fmt::Debug for Models {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
-    }
 }

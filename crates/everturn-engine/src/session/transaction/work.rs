@@ -1,0 +1,254 @@
+//! Tasks in a transaction: how they hang together in it, what it does to them, and when the session runs next by it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use everturn_core::{
+    Error, Result,
+    id::{ConversationId, TaskId},
+    storage::{Due, TaskQuery, Write},
+    submission::{End, SubmissionRecord, SubmissionState},
+    task::{
+        Next, Signal, TaskOutcome, TaskRecord, TaskState, Woken,
+        tree::{self, Aborting, Above, Forest, Reach},
+    },
+};
+
+use super::Transaction;
+use crate::session::live::{members, timeless};
+
+/// How many signals a task keeps that it has not waited for.
+const SIGNALS_MAX: usize = 1_000;
+
+impl Transaction {
+    /// Tells a task to stop, and all below it: marked in this commit, they stop once it is stored.
+    ///
+    /// Promise: doing so again changes nothing; the first reason stays.
+    /// Errors: `NotFound` when there is no such task.
+    pub async fn abort_task(&mut self, id: TaskId, reason: &str, reach: Reach) -> Result<Aborting> {
+        self.hold.place()?;
+        self.known_task(id, "abort").await?;
+        Ok(tree::abort(self, id, reason, reach))
+    }
+
+    /// Tells a task that something happened. It may come before the task waits for it: then it is kept, in order.
+    ///
+    /// Errors: `NotFound` when there is no such task; `Conflict` when it has ended; `TooLarge` when the payload is, or
+    /// a thousand signals wait already.
+    pub async fn signal(&mut self, id: TaskId, signal: Signal) -> Result<()> {
+        self.hold.place()?;
+        let what = format!("signal {} of task {id}", signal.name);
+        self.limits().check_name("the name of a signal", &signal.name)?;
+        self.limits().check(&what, signal.payload.get().len(), self.limits().entry)?;
+        self.limits().check_depth(&what, signal.payload.get())?;
+        self.known_task(id, "signal").await?;
+        let ended = || Error::conflict(format!("signal task {id}: it has ended"));
+        let mut task = (*self.task(id).filter(|task| task.outcome().is_none()).ok_or_else(ended)?).clone();
+        match &task.state {
+            TaskState::Listening { checkpoint, signal: name, .. } if *name == signal.name => {
+                let checkpoint = Some(checkpoint.clone());
+                task.go(TaskState::Ready { checkpoint });
+                task.woken = Some(Woken::Signal(signal));
+            }
+            _ if task.signals.len() == SIGNALS_MAX => {
+                return Err(Error::too_large(format!(
+                    "write {what}: {SIGNALS_MAX} wait for the task already"
+                )));
+            }
+            _ => task.signals.push(signal),
+        }
+        self.put_task(task);
+        Ok(())
+    }
+
+    /// Proves that a task is there, live or not.
+    async fn known_task(&self, id: TaskId, attempted: &str) -> Result<()> {
+        let session = self.session.id();
+        let ended = TaskQuery { session, live: false, ids: Some(vec![id]), owner: None };
+        if self.task(id).is_none() && self.session.store().tasks(ended).await?.is_empty() {
+            let message = format!("{attempted} task {id}: session {session} has no such task");
+            return Err(Error::not_found(message));
+        }
+        Ok(())
+    }
+
+    /// Whether new work may begin in a conversation.
+    pub(crate) fn takes_work(&self, conversation: ConversationId) -> bool {
+        let owner = self.owner(conversation);
+        owner.is_none_or(|owner| Forest::task(self, owner).is_some_and(|task| task.takes_work()))
+    }
+
+    /// Tells all work of a conversation to stop.
+    pub(crate) fn abort_work(&mut self, conversation: ConversationId, reason: &str, reach: Reach) {
+        tree::abort_all(self, conversation, reason, reach);
+    }
+
+    /// Ends a task; while work below it lives, only how it ends is settled.
+    pub(crate) fn end_task(&mut self, id: TaskId, outcome: TaskOutcome) {
+        let now = self.time;
+        tree::end(self, id, outcome, now);
+    }
+
+    /// The outcomes of tasks that have ended, or whose end is settled in this transaction; in the order of the ids.
+    ///
+    /// Errors: `Invalid` when there is no such task.
+    pub(crate) async fn outcomes(&self, ids: &[TaskId]) -> Result<BTreeMap<TaskId, TaskOutcome>> {
+        let (live, ended): (Vec<TaskId>, Vec<TaskId>) = ids.iter().partition(|id| self.task(**id).is_some());
+        let mut found: BTreeMap<TaskId, TaskRecord> = BTreeMap::new();
+        if !ended.is_empty() {
+            let session = self.session.id();
+            let query = TaskQuery { session, live: false, ids: Some(ended.clone()), owner: None };
+            found.extend(self.session.store().tasks(query).await?.into_iter().map(|task| (task.id, task)));
+        }
+        if let Some(unknown) = ended.iter().find(|id| !found.contains_key(id)) {
+            return Err(Error::invalid(format!("wait for task {unknown}: there is no such task")));
+        }
+        let staged = live.into_iter().filter_map(|id| self.task(id)).filter(|task| !task.is_live());
+        found.extend(staged.map(|task| (task.id, TaskRecord::clone(&task))));
+        let outcome = |task: TaskRecord| task.outcome().cloned().map(|outcome| (task.id, outcome));
+        Ok(found.into_values().filter_map(outcome).collect())
+    }
+
+    /// The tasks of this transaction that have ended in it.
+    pub(crate) fn ended_tasks(&self) -> Vec<TaskId> {
+        self.staged_tasks().filter(|task| !task.is_live()).map(|task| task.id).collect()
+    }
+
+    fn staged_tasks(&self) -> impl Iterator<Item = &TaskRecord> {
+        self.writes.iter().filter_map(|write| match write {
+            Write::Task(task) => Some(task),
+            _ => None,
+        })
+    }
+
+    /// What was placed in a task ends with it, as it does, where nobody has said how.
+    pub(super) fn settle_submissions(&mut self) {
+        let ended: Vec<TaskRecord> = self.staged_tasks().filter(|task| !task.is_live()).cloned().collect();
+        for task in ended {
+            let Some(outcome) = task.outcome() else { continue };
+            for submission in self.placed_in(task.id) {
+                let SubmissionState::Placed(place) = submission.state else { continue };
+                let state = SubmissionState::Settled { end: end_of(outcome), place: Some(place) };
+                self.put_submission(SubmissionRecord { state, ..submission });
+            }
+        }
+    }
+
+    /// The submissions that are placed in a task, as they stand in this transaction.
+    fn placed_in(&self, turn: TaskId) -> Vec<SubmissionRecord> {
+        let live: Vec<_> = self.session.0.state().live.placed_in(turn).map(|one| one.id).collect();
+        let live = live.into_iter().filter_map(|id| self.submission(id));
+        let mut found: BTreeMap<_, _> = live.map(|one| (one.id, SubmissionRecord::clone(&one))).collect();
+        for write in &self.writes {
+            if let Write::Submission(one) = write {
+                found.insert(one.id, one.clone());
+            }
+        }
+        let is_placed = |one: &SubmissionRecord| match one.state {
+            SubmissionState::Placed(place) => place.turn == turn,
+            _ => false,
+        };
+        found.into_values().filter(is_placed).collect()
+    }
+
+    /// When the session wants to run next, as it will be after this commit.
+    pub(super) fn due(&self) -> Due {
+        let changed: BTreeSet<TaskId> = self.staged_tasks().map(|task| task.id).collect();
+        let ended = self.staged_tasks().filter(|task| !task.is_live());
+        let affected: BTreeSet<TaskId> = ended
+            .flat_map(|task| self.waiters(task.id).into_iter().chain(tree::above(self, task)))
+            .chain(changed)
+            .collect();
+        let now = affected.iter().filter_map(|id| Forest::task(self, *id)).map(|task| self.due_of(&task));
+        let soonest = now.min().unwrap_or(Due::None);
+        let state = self.session.0.state();
+        let is_kept = |id: &TaskId| !affected.contains(id);
+        let is_able = |id: TaskId| state.live.task(id).is_some_and(|task| !is_stuck(task));
+        if state.live.able(TaskId(0)).filter(is_kept).any(is_able) {
+            return Due::Now;
+        }
+        let timer = state.live.timers().find(|(_, id)| is_kept(id)).map(|(at, _)| Due::At(at));
+        soonest.min(timer.unwrap_or(Due::None))
+    }
+
+    fn due_of(&self, task: &TaskRecord) -> Due {
+        match timeless(self, task) {
+            Next::At(at) => Due::At(at),
+            Next::Rest => Due::None,
+            Next::Step | Next::Abort | Next::TimeOut if is_stuck(task) => Due::None,
+            Next::Step | Next::Abort | Next::TimeOut => Due::Now,
+        }
+    }
+}
+
+/// Whether a task waits for code and not for its turn.
+fn is_stuck(task: &TaskRecord) -> bool {
+    task.blocked.is_some() && task.abort.is_none()
+}
+
+/// How what was placed in a task ends with it.
+fn end_of(outcome: &TaskOutcome) -> End {
+    match outcome {
+        TaskOutcome::Completed { .. } => End::Answered,
+        TaskOutcome::Aborted { .. } => End::Cancelled,
+        TaskOutcome::Failed { error, .. } => End::Failed { reason: error.kind.clone() },
+        ended => End::Failed { reason: ended.word().into() },
+    }
+}
+
+/// Tasks as they stand in the transaction.
+impl Forest for Transaction {
+    fn task(&self, id: TaskId) -> Option<Arc<TaskRecord>> {
+        Transaction::task(self, id).filter(|task| task.is_live())
+    }
+
+    fn below(&self, above: Above) -> Vec<TaskId> {
+        let mut found = self.session.0.state().live.below(above);
+        found.retain(|id| Forest::task(self, *id).is_some());
+        self.add_staged(&mut found, |task| Above::of(task) == above);
+        found
+    }
+
+    fn owned(&self, task: TaskId) -> Vec<ConversationId> {
+        let mut found = self.session.0.state().live.owned(task);
+        for staged in self.staged_tasks().filter(|staged| staged.is_live()) {
+            let is_its = self.owner(staged.conversation) == Some(task);
+            if is_its && !found.contains(&staged.conversation) {
+                found.push(staged.conversation);
+            }
+        }
+        found
+    }
+
+    fn owner(&self, conversation: ConversationId) -> Option<TaskId> {
+        match self.staged_conversation(conversation) {
+            Some(staged) => staged.owner,
+            None => self.session.0.state().conversations.get(&conversation).and_then(|found| found.owner),
+        }
+    }
+
+    fn waiters(&self, on: TaskId) -> Vec<TaskId> {
+        let waits = |task: &TaskRecord| members(task).contains(&on);
+        let mut found = self.session.0.state().live.waiters(on);
+        found.retain(|id| Forest::task(self, *id).is_some_and(|task| waits(&task)));
+        self.add_staged(&mut found, waits);
+        found
+    }
+
+    fn put(&mut self, task: TaskRecord) {
+        self.put_task(task);
+    }
+}
+
+impl Transaction {
+    /// Adds the staged live tasks that are wanted and not there yet.
+    fn add_staged(&self, found: &mut Vec<TaskId>, wanted: impl Fn(&TaskRecord) -> bool) {
+        for staged in self.staged_tasks().filter(|staged| staged.is_live() && wanted(staged)) {
+            if !found.contains(&staged.id) {
+                found.push(staged.id);
+            }
+        }
+    }
+}

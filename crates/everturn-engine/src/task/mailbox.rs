@@ -1,0 +1,109 @@
+//! The mail of a session: signals and aborts of tasks, taken in the commit that acts on them.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use everturn_core::{
+    Error, Result,
+    id::TaskId,
+    json::RawJson,
+    storage::{Mail, MailKind, Receipt},
+    task::{Signal, tree::Reach},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Runner, error::word};
+use crate::Transaction;
+
+/// How long the doorbell is trusted: then the store is asked whether or not it rang.
+const POLL: Duration = Duration::from_secs(5);
+
+/// How long it rests between two looks: the bell rings for every commit of the store.
+const REST: Duration = Duration::from_millis(100);
+
+/// The body of mail that signals a task.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SignalBody {
+    pub(crate) task: TaskId,
+    pub(crate) name: String,
+    pub(crate) payload: RawJson,
+}
+
+/// The body of mail that aborts a task.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct AbortBody {
+    pub(crate) task: TaskId,
+    pub(crate) reason: String,
+    #[serde(default)]
+    pub(crate) background: bool,
+}
+
+/// Takes what comes, until the session is over.
+pub(super) async fn empty(weak: Weak<Runner>) {
+    let Some(runner) = weak.upgrade() else { return };
+    let (store, clock) = (runner.session.store().clone(), runner.session.0.opener.world.clock.clone());
+    let (closing, mut heard) = (runner.closing.clone(), 0);
+    drop(runner);
+    loop {
+        let Some(runner) = weak.upgrade().filter(|runner| runner.session.0.check_open().is_ok()) else {
+            return;
+        };
+        if let Err(error) = take_all(&runner).await {
+            tracing::warn!(session = %runner.session.id(), %error, "mail cannot be taken yet");
+        }
+        drop(runner);
+        let wait = async {
+            clock.sleep(REST).await;
+            tokio::select! {
+                rung = store.doorbell(heard) => heard = rung,
+                () = clock.sleep(POLL) => {}
+            }
+        };
+        tokio::select! {
+            () = wait => {}
+            () = closing.cancelled() => return,
+        }
+    }
+}
+
+async fn take_all(runner: &Arc<Runner>) -> Result<()> {
+    for row in runner.session.mail().await? {
+        take(runner, row.mail).await?;
+    }
+    runner.mail_read();
+    Ok(())
+}
+
+/// Takes one, and does what it asks.
+async fn take(runner: &Runner, mail: Mail) -> Result<()> {
+    let mut tx = runner.session.begin().await?;
+    let receipt = match act(&mut tx, &mail).await {
+        Ok(task) => Receipt::Accepted { id: Some(task.0) },
+        Err(error) if error.is_passing() => return Err(error),
+        Err(error) => Receipt::Refused { kind: word(error.kind()).into(), message: error.to_string() },
+    };
+    tx.take(mail.key, receipt);
+    tx.commit().await.map(drop)
+}
+
+async fn act(tx: &mut Transaction, mail: &Mail) -> Result<TaskId> {
+    match mail.kind {
+        MailKind::Signal => {
+            let SignalBody { task, name, payload } = mail.body.read()?;
+            tx.signal(task, Signal { name, payload }).await.map(|()| task)
+        }
+        MailKind::Abort => {
+            let AbortBody { task, reason, background } = mail.body.read()?;
+            let reach = if background { Reach::Background } else { Reach::Ordinary };
+            tx.abort_task(task, &reason, reach).await.map(|_| task)
+        }
+        // Whoever sent it is told, and does not wait for ever.
+        other => Err(Error::invalid(format!(
+            "take mail {}: this version is asked to {} by who owns the session only",
+            mail.key,
+            other.name()
+        ))),
+    }
+}

@@ -1,0 +1,443 @@
+//! What runs the tasks of a session: one loop over what its records say comes next. There is no recovery: opening reads
+//! the records, and the same loop does what they say.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use everturn_core::{
+    BoxFuture, CancelToken, Result,
+    clock::Timestamp,
+    id::TaskId,
+    task::{Blocked, Next, TaskRecord},
+};
+use tokio::sync::{Notify, watch as latest};
+
+use super::{AnyTask, Gate, StepHold, gate::Pass, mailbox, opening};
+use crate::{Registry, Session, session::facts};
+
+/// How often the step of a task may be begun anew after an owner of its session died with it.
+pub(super) const ATTEMPTS_MAX: u32 = 10;
+
+/// How long the loop relies on the clock: a machine that was suspended, or whose clock was set, finds out then.
+const TIMER_MAX: Duration = Duration::from_secs(60);
+
+/// What all sessions of a process share: the code, and how much of it runs at once.
+pub(crate) struct Host {
+    registry: latest::Sender<Arc<Registry>>,
+    built_in: Vec<AnyTask>,
+    gate: Gate,
+    pub(super) limits: RunLimits,
+}
+
+/// How much runs at once, and how long it has to stop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunLimits {
+    /// Steps of the process.
+    pub(crate) running_max: usize,
+    /// Steps of a session.
+    pub(crate) session_running_max: usize,
+    /// How long code has to end after its token fired.
+    pub(crate) grace: Duration,
+}
+
+impl Host {
+    pub(crate) fn new(registry: Registry, built_in: Vec<AnyTask>, limits: RunLimits) -> Self {
+        let gate = Gate::new(limits.running_max);
+        Self { registry: latest::Sender::new(Arc::new(registry)), built_in, gate, limits }
+    }
+
+    /// What is installed now; the snapshot stays as it is.
+    pub(crate) fn registry(&self) -> Arc<Registry> {
+        self.registry.borrow().clone()
+    }
+
+    /// Installs something, and has all sessions look again at what waits for code.
+    pub(crate) fn install(&self, change: impl FnOnce(&Registry) -> Result<Registry>) -> Result<()> {
+        let mut changed = Ok(());
+        self.registry.send_if_modified(|registry| match change(registry) {
+            Ok(new) => {
+                *registry = Arc::new(new);
+                true
+            }
+            Err(error) => {
+                changed = Err(error);
+                false
+            }
+        });
+        changed
+    }
+
+    /// The code of a kind.
+    pub(super) fn task(&self, kind: &str) -> Option<AnyTask> {
+        let built_in = self.built_in.iter().find(|task| task.kind() == kind).cloned();
+        built_in.or_else(|| self.registry.borrow().task(kind).cloned())
+    }
+
+    /// All kinds of code, with their versions.
+    pub(crate) fn tasks(&self) -> Vec<AnyTask> {
+        self.built_in.iter().cloned().chain(self.registry.borrow().tasks().cloned()).collect()
+    }
+}
+
+/// Runs the tasks of one session.
+pub(crate) struct Runner {
+    pub(crate) session: Session,
+    pub(super) host: Arc<Host>,
+    table: Mutex<Table>,
+    /// How many hold it.
+    pub(super) holds: AtomicUsize,
+    is_started: AtomicBool,
+    /// Fires when nothing more is started.
+    pub(super) closing: CancelToken,
+    /// Counts what happened that is no commit: a run began or ended, the loop looked.
+    beat: latest::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Table {
+    running: HashMap<TaskId, Running>,
+    /// Tasks whose effect was begun by this owner, and what came of it is not stored.
+    entered: HashSet<TaskId>,
+    /// Tasks that were live when the session was opened and have not moved since: an earlier owner may have run them.
+    carried: HashSet<TaskId>,
+    /// Tasks that what is installed cannot run.
+    blocked: HashMap<TaskId, Blocked>,
+    /// How often a task's move has collided with what others committed.
+    collisions: HashMap<TaskId, u32>,
+    /// The task that was started last: the others come first.
+    last: TaskId,
+    /// Whether the first look of this owner is done, at the tasks and at the mail.
+    is_open: bool,
+    is_mail_read: bool,
+    /// Whether nothing more is started. Here, so that closing and starting cannot miss each other.
+    is_closing: bool,
+}
+
+/// A run under way.
+struct Running {
+    token: CancelToken,
+    /// Whether it is the end in order of a task that was told to stop: that mark does not stop it.
+    is_end: bool,
+}
+
+/// What the loop waits for after a look, beside commits.
+#[derive(Default)]
+struct Wait {
+    /// When the next task goes on by itself.
+    timer: Option<Timestamp>,
+    /// Whether a task could run and the process is busy.
+    wants_pass: bool,
+}
+
+impl Runner {
+    pub(crate) fn new(session: Session, host: Arc<Host>) -> Arc<Self> {
+        let carried = session.0.state().live.tasks().map(|task| task.id).collect();
+        Arc::new(Self {
+            session,
+            host,
+            table: Mutex::new(Table { carried, ..Table::default() }),
+            holds: AtomicUsize::new(0),
+            is_started: AtomicBool::new(false),
+            closing: CancelToken::new(),
+            beat: latest::Sender::new(0),
+        })
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the loop, the first time; from then on it looks at the records whenever something happened to them.
+    pub(crate) fn start(self: &Arc<Self>) {
+        if !self.is_started.swap(true, Ordering::AcqRel) {
+            tokio::spawn(drive(Arc::downgrade(self), self.session.0.attention.clone()));
+            tokio::spawn(mailbox::empty(Arc::downgrade(self)));
+        }
+    }
+
+    /// Keeps steps from beginning.
+    pub(crate) fn hold(self: &Arc<Self>) -> StepHold {
+        StepHold::new(self)
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.holds.load(Ordering::SeqCst) > 0
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.is_cancelled()
+    }
+
+    /// Has the loop look again.
+    pub(super) fn wake(&self) {
+        self.session.0.attention.notify_one();
+    }
+
+    fn beat(&self) {
+        self.beat.send_modify(|beat| *beat += 1);
+    }
+
+    /// Told of every beat.
+    pub(super) fn beats(&self) -> latest::Receiver<u64> {
+        self.beat.subscribe()
+    }
+
+    /// Starts nothing more, and tells everything that runs to stop.
+    pub(crate) fn stop(&self) {
+        let mut table = self.table();
+        table.is_closing = true;
+        table.running.values().for_each(|running| running.token.cancel());
+        drop(table);
+        self.closing.cancel();
+        self.wake();
+    }
+
+    /// Waits until nothing runs.
+    pub(crate) async fn stopped(&self) {
+        let _ = self.beats().wait_for(|_| self.table().running.is_empty()).await;
+    }
+
+    /// Returns when nothing runs and nothing could: all that lives waits for a moment, a signal, a task or its code, or the
+    /// session is held.
+    ///
+    /// Errors: why the session was shut.
+    pub(crate) async fn quiescent(&self) -> Result<()> {
+        let mut beats = self.beats();
+        loop {
+            beats.borrow_and_update();
+            self.session.0.check_open()?;
+            if self.is_quiescent() {
+                return Ok(());
+            }
+            // The runner owns the sender.
+            let _ = beats.changed().await;
+        }
+    }
+
+    /// Whether nothing runs and nothing could now.
+    pub(crate) fn is_quiescent(&self) -> bool {
+        let now = self.session.0.opener.world.clock.now();
+        let (state, table) = (self.session.0.state(), self.table());
+        let could = |id: &TaskId| !table.blocked.contains_key(id);
+        let is_able = || state.live.able(TaskId(0)).chain(state.live.due(now)).any(|id| could(&id));
+        table.running.is_empty() && (self.is_held() || (table.is_open && table.is_mail_read && !is_able()))
+    }
+
+    /// The ids of tasks whose code runs at this moment.
+    pub(super) fn running(&self) -> HashSet<TaskId> {
+        self.table().running.keys().copied().collect()
+    }
+
+    /// Why tasks cannot be run by what is installed.
+    pub(super) fn blocked(&self) -> HashMap<TaskId, Blocked> {
+        self.table().blocked.clone()
+    }
+
+    pub(super) fn note_blocked(&self, id: TaskId, blocked: Blocked) {
+        self.table().blocked.insert(id, blocked);
+    }
+
+    pub(super) fn enter(&self, id: TaskId) {
+        self.table().entered.insert(id);
+    }
+
+    pub(super) fn was_entered(&self, id: TaskId) -> bool {
+        let table = self.table();
+        table.entered.contains(&id) || table.carried.contains(&id)
+    }
+
+    pub(super) fn is_carried(&self, id: TaskId) -> bool {
+        self.table().carried.contains(&id)
+    }
+
+    /// Notes that tasks have moved.
+    pub(super) fn settled(&self, ids: &[TaskId]) {
+        let mut table = self.table();
+        for id in ids {
+            table.entered.remove(id);
+            table.carried.remove(id);
+            table.collisions.remove(id);
+        }
+    }
+
+    /// Notes that a task's move has collided, and gives how often by now.
+    pub(super) fn collided(&self, id: TaskId) -> u32 {
+        let mut table = self.table();
+        let count = table.collisions.entry(id).or_default();
+        *count += 1;
+        *count
+    }
+
+    /// The run of a task is its end in order from here on; gives its token.
+    pub(super) fn begin_end(&self, id: TaskId) -> CancelToken {
+        let mut table = self.table();
+        let token = CancelToken::new();
+        if table.is_closing {
+            token.cancel();
+        }
+        table.running.insert(id, Running { token: token.clone(), is_end: true });
+        token
+    }
+
+    pub(super) fn opened(&self) {
+        self.table().is_open = true;
+    }
+
+    pub(super) fn mail_read(&self) {
+        if !std::mem::replace(&mut self.table().is_mail_read, true) {
+            self.beat();
+        }
+    }
+
+    /// A live task as it was committed.
+    pub(super) fn record(&self, id: TaskId) -> Option<Arc<TaskRecord>> {
+        self.session.0.state().live.task(id).cloned()
+    }
+
+    /// A live task, and what comes next for it.
+    pub(super) fn look(&self, id: TaskId) -> Option<(Arc<TaskRecord>, Next)> {
+        let now = self.session.0.opener.world.clock.now();
+        let state = self.session.0.state();
+        let task = state.live.task(id)?.clone();
+        let next = facts(&state.live, &task, now).next(&task);
+        Some((task, next))
+    }
+
+    /// One look: stops what was told to, and starts what can go on, as far as there is room.
+    fn pass(self: &Arc<Self>, spare: &mut Option<Pass>) -> Wait {
+        self.stop_aborted();
+        let mut wait = Wait::default();
+        while let Some(id) = self.candidate() {
+            let Some(pass) = spare.take().or_else(|| self.host.gate.try_enter()) else {
+                wait.wants_pass = true;
+                break;
+            };
+            self.run_next(id, pass);
+        }
+        let now = self.session.0.opener.world.clock.now();
+        wait.timer = self.session.0.state().live.timers().map(|(at, _)| at).find(|at| *at > now);
+        wait
+    }
+
+    /// A task that can go on and does not run, and for which the session has room.
+    fn candidate(&self) -> Option<TaskId> {
+        if self.is_held() {
+            return None;
+        }
+        let now = self.session.0.opener.world.clock.now();
+        let (state, table) = (self.session.0.state(), self.table());
+        if table.is_closing || table.running.len() >= self.host.limits.session_running_max {
+            return None;
+        }
+        let is_told_to_stop = |id: &TaskId| state.live.task(*id).is_some_and(|task| task.abort.is_some());
+        let can_run = |id: &TaskId| {
+            !table.running.contains_key(id) && (!table.blocked.contains_key(id) || is_told_to_stop(id))
+        };
+        state.live.due(now).chain(state.live.able(table.last)).find(can_run)
+    }
+
+    /// Tells running tasks to stop whose records say so.
+    fn stop_aborted(&self) {
+        let (state, table) = (self.session.0.state(), self.table());
+        for (id, running) in table.running.iter().filter(|(_, running)| !running.is_end) {
+            if state.live.task(*id).is_some_and(|task| task.abort.is_some()) {
+                running.token.cancel();
+            }
+        }
+    }
+
+    fn run_next(self: &Arc<Self>, id: TaskId, pass: Pass) {
+        let Some(reserved) = Reserved::take(self, id) else { return };
+        tokio::spawn(async move {
+            let runner = reserved.runner.clone();
+            let pause = runner.run(id, reserved.token.clone()).await;
+            drop(pass);
+            if let Some(pause) = pause {
+                runner.pause(pause).await;
+            }
+            drop(reserved);
+        });
+    }
+}
+
+/// A task that is run by one and no other, until this is dropped.
+struct Reserved {
+    runner: Arc<Runner>,
+    id: TaskId,
+    token: CancelToken,
+}
+
+impl Reserved {
+    fn take(runner: &Arc<Runner>, id: TaskId) -> Option<Self> {
+        let token = CancelToken::new();
+        let mut table = runner.table();
+        if table.is_closing || table.running.contains_key(&id) {
+            return None;
+        }
+        table.running.insert(id, Running { token: token.clone(), is_end: false });
+        table.last = id;
+        drop(table);
+        runner.beat();
+        Some(Self { runner: runner.clone(), id, token })
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.runner.table().running.remove(&self.id);
+        self.runner.beat();
+        self.runner.wake();
+    }
+}
+
+/// The loop. It does not keep the session alive.
+async fn drive(weak: Weak<Runner>, attention: Arc<Notify>) {
+    let Some(runner) = weak.upgrade() else { return };
+    let (clock, gate) = (runner.session.0.opener.world.clock.clone(), runner.host.gate.clone());
+    let mut registry = runner.host.registry.subscribe();
+    opening::open(&runner).await;
+    drop(runner);
+    let (mut spare, mut waiting): (Option<Pass>, Option<BoxFuture<'static, Pass>>) = (None, None);
+    while let Some(runner) = weak.upgrade() {
+        if runner.session.0.check_open().is_err() {
+            // Whoever owns the session now may do the same work: what runs here stops.
+            runner.stop();
+        }
+        if runner.is_closing() {
+            return;
+        }
+        let wait = runner.pass(&mut spare);
+        // Nothing is there for it to run: others may.
+        spare = None;
+        waiting = if wait.wants_pass { waiting.or_else(|| Some(gate.enter())) } else { None };
+        runner.beat();
+        let timer = wait.timer.map(|at| at.since(clock.now()).min(TIMER_MAX));
+        drop(runner);
+        tokio::select! {
+            () = attention.notified() => {}
+            pass = async { waiting.as_mut().expect("it was asked for").await }, if waiting.is_some() => {
+                (spare, waiting) = (Some(pass), None);
+            }
+            () = async { clock.sleep(timer.expect("there is one")).await }, if timer.is_some() => {}
+            changed = registry.changed() => {
+                if changed.is_err() { return }
+                if let Some(runner) = weak.upgrade() {
+                    runner.table().blocked.clear();
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        // The loop wakes, finds the session gone, and ends.
+        self.wake();
+    }
+}

@@ -1,0 +1,198 @@
+//! What a step's result becomes in a transaction: the move, what follows from it, and the steps that join its commit.
+
+use std::sync::Arc;
+
+use everturn_core::{
+    CancelToken, Error, Result,
+    id::TaskId,
+    json::RawJson,
+    task::{
+        TaskFailure, TaskOutcome, TaskRecord, TaskState, WaitPolicy, Woken,
+        tree::{self, Forest, Reach},
+    },
+};
+
+use super::{
+    Runner, TaskContext,
+    step::{Left, Migrated, Moved, To},
+};
+use crate::Transaction;
+
+/// How a task ends that does not do its work.
+pub(super) enum Cut {
+    Aborted(String),
+    Faulted(TaskFailure),
+}
+
+impl Runner {
+    /// Commits a move, with what follows from it. Storage that refuses for now is offered the same again.
+    pub(super) async fn commit_move(self: &Arc<Self>, id: TaskId, moved: Moved) -> Result<()> {
+        let Moved { to, record, tx } = moved;
+        let mut tx = self.transaction(tx).await?;
+        stage(&mut tx, id, record, to).await?;
+        let (tx, mut settled) = self.join(tx).await?;
+        tx.commit_until(self.closing.clone()).await?;
+        settled.push(id);
+        self.settled(&settled);
+        Ok(())
+    }
+
+    /// Commits the end of a task that did not do its work.
+    pub(super) async fn commit_end(self: &Arc<Self>, id: TaskId, cut: Cut, left: Option<Left>) -> Result<()> {
+        let (output, record, tx) = match left {
+            Some(Left { output, record, tx }) => (output, Some(record), tx),
+            None => (None, None, None),
+        };
+        let mut tx = self.transaction(tx).await?;
+        let Some(task) = Forest::task(&tx, id).filter(|task| task.outcome().is_none()) else { return Ok(()) };
+        if let Some(record) = record {
+            tx.put_task(migrated(&task, record));
+        }
+        let outcome = match cut {
+            Cut::Aborted(reason) => TaskOutcome::Aborted { reason, output },
+            Cut::Faulted(error) => TaskOutcome::Faulted { error, output },
+        };
+        tx.end_task(id, outcome);
+        let (tx, mut settled) = self.join(tx).await?;
+        tx.commit_until(self.closing.clone()).await?;
+        settled.push(id);
+        self.settled(&settled);
+        Ok(())
+    }
+
+    async fn transaction(&self, given: Option<Transaction>) -> Result<Transaction> {
+        match given {
+            Some(tx) => Ok(tx),
+            None => self.session.begin_last().await,
+        }
+    }
+
+    /// Runs the steps of tasks that wait for what ends in a transaction and join its commit. Gives the transaction with
+    /// what they staged, and who they are. A step that does not return with it is left out of it, and runs by itself.
+    async fn join(self: &Arc<Self>, mut tx: Transaction) -> Result<(Transaction, Vec<TaskId>)> {
+        let mut joined = Vec::new();
+        while let Some(task) = self.joiner(&tx, &joined) {
+            let kept = tx.copy()?;
+            joined.push(task.id);
+            tx = match self.step_in(&task, tx).await {
+                Some(tx) => tx,
+                None => return Ok((kept, joined[..joined.len() - 1].to_vec())),
+            };
+        }
+        Ok((tx, joined))
+    }
+
+    /// A task whose next step can run in a transaction: it waits for nothing that lives any more.
+    fn joiner(&self, tx: &Transaction, joined: &[TaskId]) -> Option<Arc<TaskRecord>> {
+        if self.is_closing() || self.is_held() {
+            return None;
+        }
+        let waiters = tx.ended_tasks().into_iter().flat_map(|ended| tx.waiters(ended));
+        let can_join = |task: &Arc<TaskRecord>| match &task.state {
+            TaskState::Waiting { on, joined: true, .. } => {
+                task.abort.is_none() && on.iter().all(|member| Forest::task(tx, *member).is_none())
+            }
+            _ => false,
+        };
+        waiters
+            .filter(|id| !joined.contains(id))
+            .filter_map(|id| Forest::task(tx, id))
+            .find(|task| can_join(task))
+    }
+
+    /// Runs a step inside a transaction; none where it did not come back with it.
+    async fn step_in(self: &Arc<Self>, task: &TaskRecord, tx: Transaction) -> Option<Transaction> {
+        let loaded = self.load(task).ok()?;
+        let cx = TaskContext::new(self, task, CancelToken::new());
+        cx.lend(tx);
+        let moved =
+            self.supervise(&cx, loaded.step(cx.clone()), None, |moved| moved.tx.as_ref()).await.ok()?;
+        let Moved { to, record, tx } = moved;
+        let mut tx = tx.or_else(|| cx.take_back())?;
+        stage(&mut tx, task.id, record, to).await.ok()?;
+        Some(tx)
+    }
+}
+
+/// Stages a move.
+async fn stage(tx: &mut Transaction, id: TaskId, record: Migrated, to: To<RawJson, RawJson>) -> Result<()> {
+    let task = Forest::task(tx, id).filter(|task| task.outcome().is_none());
+    let Some(task) = task else {
+        return Err(Error::conflict(format!("move task {id}: it has ended")));
+    };
+    let mut task = migrated(&task, record);
+    let state = match to {
+        To::Go(next) => TaskState::Ready { checkpoint: Some(next) },
+        To::Sleep(until, checkpoint) => TaskState::Sleeping { checkpoint, until },
+        To::WaitSignal(signal, until, checkpoint) => {
+            tx.limits().check_name("the name of a signal", &signal)?;
+            return listen(tx, task, TaskState::Listening { checkpoint, signal, until });
+        }
+        To::WaitTasks(on, policy, joined, checkpoint) => {
+            return wait(tx, task, TaskState::Waiting { checkpoint, on, policy, joined }).await;
+        }
+        To::Done(output) => return end(tx, task, TaskOutcome::Completed { output }),
+        To::Fail(error, output) => return end(tx, task, TaskOutcome::Failed { error, output }),
+    };
+    task.go(state);
+    tx.put_task(task);
+    Ok(())
+}
+
+/// The record as its code has made it anew.
+fn migrated(task: &TaskRecord, Migrated { version, input }: Migrated) -> TaskRecord {
+    let mut task = task.clone();
+    task.version = version;
+    if let Some(input) = input {
+        task.input = input;
+    }
+    task
+}
+
+fn end(tx: &mut Transaction, task: TaskRecord, outcome: TaskOutcome) -> Result<()> {
+    let id = task.id;
+    tx.put_task(task);
+    tx.end_task(id, outcome);
+    Ok(())
+}
+
+/// Stages a wait for a signal: it is over at once where one has come already.
+fn listen(tx: &mut Transaction, mut task: TaskRecord, state: TaskState) -> Result<()> {
+    let TaskState::Listening { checkpoint, signal, .. } = &state else { return Ok(()) };
+    match task.signals.iter().position(|came| came.name == *signal) {
+        Some(at) => {
+            let (signal, checkpoint) = (task.signals.remove(at), Some(checkpoint.clone()));
+            task.go(TaskState::Ready { checkpoint });
+            task.woken = Some(Woken::Signal(signal));
+        }
+        None => task.go(state),
+    }
+    tx.put_task(task);
+    Ok(())
+}
+
+/// Stages a wait for tasks: those that must not be waited for are refused, and what has ended already counts.
+async fn wait(tx: &mut Transaction, mut task: TaskRecord, state: TaskState) -> Result<()> {
+    let TaskState::Waiting { on, policy, .. } = &state else { return Ok(()) };
+    let (id, on, policy) = (task.id, on.clone(), *policy);
+    let above = tree::ancestors(tx, &task);
+    for member in &on {
+        if *member == id {
+            return Err(Error::invalid(format!("task {id} waits for itself")));
+        }
+        if above.contains(member) {
+            return Err(Error::invalid(format!("task {id} waits for task {member}, which is above it")));
+        }
+    }
+    let outcomes = tx.outcomes(&on).await.map_err(|error| error.while_(format!("task {id} waits")))?;
+    task.go(state);
+    tx.put_task(task);
+    let failed = outcomes.into_iter().find(|(_, outcome)| !outcome.is_completed());
+    if let (WaitPolicy::FailFast, Some((failed, _))) = (policy, failed) {
+        let reason = format!("task {failed}, which task {id} waits for too, did not complete");
+        for member in on.iter().filter(|member| **member != failed) {
+            tree::abort(tx, *member, &reason, Reach::Ordinary);
+        }
+    }
+    Ok(())
+}
