@@ -45,8 +45,8 @@ use everturn_core::{
     storage::{
         Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim, Committed, Create, Created,
         DocumentQuery, DocumentState, Due, Durability, EntryQuery, Hit, Lease, Mail, MailFilter, MailRow,
-        Posted, Seal, SearchQuery, SessionQuery, SessionRow, Stats, Storage, SubmissionQuery, Swept,
-        TaskQuery, View, ViewQuery, Write,
+        Posted, RunnableQuery, Seal, SearchQuery, SessionQuery, SessionRow, Stats, Storage, SubmissionQuery,
+        Swept, TaskQuery, View, ViewQuery, Write,
     },
     submission::SubmissionRecord,
     task::TaskRecord,

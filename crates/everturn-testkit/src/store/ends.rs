@@ -8,8 +8,8 @@ use everturn_core::{
     id::{ConversationId, Epoch, Seq, SessionId},
     storage::{
         ChangeQuery, Create, Created, EntryQuery, EpochStart, MailFilter, MailRow, NewSession, Only, Part,
-        Posted, Receipt, SessionQuery, Store, SubmissionFilter, SubmissionQuery, Taken, TaskQuery, ViewQuery,
-        Write,
+        Posted, Receipt, RunnableQuery, SessionQuery, Store, SubmissionFilter, SubmissionQuery, Taken,
+        TaskQuery, ViewQuery, Write,
     },
 };
 

@@ -13,7 +13,7 @@ use everturn_core::{
         NewSession, Store, Write,
     },
     submission::{End, SubmissionRecord, SubmissionState},
-    task::{TaskOutcome, TaskRecord, TaskState},
+    task::{TaskOutcome, TaskRecord},
 };
 
 /// Who a store under test is opened for.

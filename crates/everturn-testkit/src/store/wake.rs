@@ -3,7 +3,7 @@
 use everturn_core::{
     clock::Timestamp,
     id::SessionId,
-    storage::{Due, NewSession, Receipt, Store, Taken, Write},
+    storage::{Due, NewSession, Receipt, RunnableQuery, Store, Taken, Write},
 };
 
 use super::scene::{Scene, UNTIL, owner, session_id};
@@ -66,6 +66,11 @@ pub async fn mail_makes_a_session_runnable(store: &Store) {
     scene.commit(vec![Write::Taken(Taken { key: "signal 5".into(), receipt })]).await.unwrap();
     store.release(scene.id(), owner(), scene.lease.epoch).await.unwrap();
     assert_eq!(at(store, UNTIL.0).await, []);
+}
+
+/// The first of those that are due at 30.
+fn first(limit: usize) -> RunnableQuery {
+    RunnableQuery { limit, ..RunnableQuery::at(Timestamp(30)) }
 }
 
 /// Those that are due longest come first, and no more than were asked for.
