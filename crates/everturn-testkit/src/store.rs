@@ -124,6 +124,7 @@ promises! { $
     tasks {
         a_task_is_replaced_as_it_moves
         a_task_keeps_every_field_of_its_record
+        a_null_is_not_nothing
         live_tasks_are_those_that_have_not_ended
         tasks_come_in_the_order_in_which_they_are_asked_for
         owned_tasks_are_found_by_their_owner

@@ -119,6 +119,24 @@ pub async fn a_task_keeps_every_field_of_its_record(store: &Store) {
     assert_eq!(told.commits[0].tasks, tasks, "whoever follows is told the same");
 }
 
+/// JSON that is `null` is something: a checkpoint, an output or a detail that is there stays there.
+pub async fn a_null_is_not_nothing(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    let null = || json("null");
+    let error = TaskFailure { detail: Some(null()), ..TaskFailure::new("declined", "no credit") };
+    let outcomes = [
+        TaskOutcome::Completed { output: null() },
+        TaskOutcome::Failed { error: error.clone(), output: Some(null()) },
+        TaskOutcome::Aborted { reason: "enough".into(), output: Some(null()) },
+        TaskOutcome::Faulted { error, output: Some(null()) },
+    ];
+    let ready = TaskState::Ready { checkpoint: Some(null()) };
+    let states = [ready].into_iter().chain(outcomes.map(|outcome| TaskState::Ended { outcome }));
+    let tasks: Vec<_> = states.map(|state| TaskRecord { state, ..scene.task() }).collect();
+    store_all(&mut scene, &tasks).await;
+    assert_eq!(store.tasks(query(&scene)).await.unwrap(), tasks);
+}
+
 /// Opening a session asks for its live tasks, and gets no others.
 pub async fn live_tasks_are_those_that_have_not_ended(store: &Store) {
     let mut scene = Scene::new(store).await;
