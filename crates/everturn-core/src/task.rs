@@ -7,7 +7,7 @@ pub mod tree;
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
     clock::Timestamp,
@@ -88,7 +88,7 @@ pub enum TaskState {
     /// Its next step may run.
     Ready {
         /// What the step goes on from; none before the first, which begins where its code says.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         checkpoint: Option<RawJson>,
     },
     /// It waits for a moment.
@@ -311,6 +311,11 @@ impl WaitPolicy {
 
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+/// JSON that is there, also where it is `null`: what is not there is left out.
+fn present<'de, D: Deserializer<'de>>(json: D) -> Result<Option<RawJson>, D::Error> {
+    RawJson::deserialize(json).map(Some)
 }
 
 fn is_zero(value: &u32) -> bool {

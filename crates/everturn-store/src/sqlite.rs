@@ -45,8 +45,8 @@ use everturn_core::{
     storage::{
         Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim, Committed, Create, Created,
         DocumentQuery, DocumentState, Due, Durability, EntryQuery, Hit, Lease, Mail, MailFilter, MailRow,
-        Posted, Seal, SearchQuery, SessionQuery, SessionRow, Stats, Storage, SubmissionQuery, Swept,
-        TaskQuery, View, ViewQuery, Write,
+        Posted, RunnableQuery, Seal, SearchQuery, SessionQuery, SessionRow, Stats, Storage, SubmissionQuery,
+        Swept, TaskQuery, View, ViewQuery, Write,
     },
     submission::SubmissionRecord,
     task::TaskRecord,
@@ -266,7 +266,7 @@ impl Storage for Sqlite {
     async fn runnable(&self, query: RunnableQuery) -> Result<Vec<SessionId>> {
         let owners = Arc::clone(&self.owners);
         let attempted = "look for sessions to run".to_owned();
-        self.readers.read(attempted, move |db| runnable::read(db, &owners, (query.now, query.limit))).await
+        self.readers.read(attempted, move |db| runnable::read(db, &owners, &query)).await
     }
 
     async fn next_due(&self) -> Result<Due> {
@@ -344,4 +344,12 @@ fn empty() -> (tempfile::TempDir, Connection) {
     let options = Options::new(everturn_testkit::store::scene::owner());
     drop(everturn_testkit::block_on(Sqlite::open(path.clone(), options)).expect("the store opens"));
     (directory, Connection::open(path).expect("the file opens"))
+}
+
+/// For tests: the steps that SQLite takes to answer a query.
+#[cfg(test)]
+fn plan(db: &Connection, sql: &str) -> Vec<String> {
+    let mut explain = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("it is SQL");
+    let steps = explain.raw_query().mapped(|row| row.get::<_, String>(3));
+    steps.map(|step| step.expect("it is text")).collect()
 }

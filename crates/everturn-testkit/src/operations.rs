@@ -11,8 +11,8 @@ use everturn_core::{
     storage::{
         Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim, Committed, Create, Created,
         DocumentQuery, DocumentState, Due, EntryQuery, Hit, Layer, Lease, Mail, MailFilter, MailRow, Posted,
-        Seal, SearchQuery, SessionQuery, SessionRow, Stats, Store, SubmissionQuery, Swept, TaskQuery, View,
-        ViewQuery,
+        RunnableQuery, Seal, SearchQuery, SessionQuery, SessionRow, Stats, Store, SubmissionQuery, Swept,
+        TaskQuery, View, ViewQuery,
     },
     submission::SubmissionRecord,
     task::TaskRecord,

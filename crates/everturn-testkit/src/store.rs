@@ -123,6 +123,8 @@ promises! { $
     }
     tasks {
         a_task_is_replaced_as_it_moves
+        a_task_keeps_every_field_of_its_record
+        a_null_is_not_nothing
         live_tasks_are_those_that_have_not_ended
         tasks_come_in_the_order_in_which_they_are_asked_for
         owned_tasks_are_found_by_their_owner
@@ -182,6 +184,7 @@ promises! { $
         everything_is_all_that_lives
         a_conversation_is_seen_with_what_belongs_to_it
         tasks_are_seen_while_they_live
+        tasks_are_seen_with_the_conversations_that_they_own
         a_document_is_seen_by_itself
         a_document_that_is_not_there_is_none
         entries_begin_at_the_newest_head
@@ -214,6 +217,10 @@ promises! { $
         an_owned_session_is_left_to_its_owner
         mail_makes_a_session_runnable
         those_due_longest_come_first
+        blocked_work_is_runnable_for_who_has_its_code
+        work_that_moves_on_is_blocked_no_more
+        blocked_work_of_an_owned_session_is_left_to_its_owner
+        new_code_is_due_at_once
         the_next_due_is_the_earliest
     }
     blobs {

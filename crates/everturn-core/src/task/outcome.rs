@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use super::present;
 use crate::{error::Result, json::RawJson};
 
 /// How a task ended.
@@ -26,7 +27,7 @@ pub enum TaskOutcome {
         /// Why.
         error: TaskFailure,
         /// What came out before that.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         output: Option<RawJson>,
     },
     /// It was told to stop.
@@ -34,7 +35,7 @@ pub enum TaskOutcome {
         /// Why.
         reason: String,
         /// What came out before that.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         output: Option<RawJson>,
     },
     /// It was told to stop, and there was no code that could have stopped it in order.
@@ -47,7 +48,7 @@ pub enum TaskOutcome {
         /// What escaped.
         error: TaskFailure,
         /// What came out before that.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         output: Option<RawJson>,
     },
 }
@@ -66,7 +67,7 @@ pub struct TaskFailure {
     /// What happened.
     pub message: String,
     /// What a program may want to know of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub detail: Option<RawJson>,
 }
 

@@ -1,5 +1,8 @@
 //! Conversations: immutable rows, by session and id.
 
+#[cfg(test)]
+mod tests;
+
 use everturn_core::{
     conversation::Conversation,
     id::{ConversationId, Seq},
@@ -18,9 +21,10 @@ pub(super) fn add(
     conversation: &Conversation,
     body: &Body,
 ) -> Outcome<()> {
-    let sql = "INSERT INTO conversation (sid, id, seq, body, crc) VALUES (?1, ?2, ?3, ?4, ?5)
+    let sql = "INSERT INTO conversation (sid, id, seq, owner, body, crc) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
         ON CONFLICT DO NOTHING";
-    let values = params![target.sid, conversation.id.0, target.batch.seq.0, body.text, body.crc];
+    let owner = conversation.owner.map(|owner| owner.0);
+    let values = params![target.sid, conversation.id.0, target.batch.seq.0, owner, body.text, body.crc];
     if db.prepare_cached(sql)?.execute(values)? == 0 {
         return Err(target.is_there(&format!("conversation {}", conversation.id)).into());
     }
@@ -28,8 +32,21 @@ pub(super) fn add(
 }
 
 pub(super) fn all(db: &Connection, sid: i64) -> Outcome<Vec<Conversation>> {
-    let mut all = db.prepare_cached("SELECT id, crc, body FROM conversation WHERE sid = ?1 ORDER BY id")?;
-    let mut rows = all.query([sid])?;
+    select(db, sid, "SELECT id, crc, body FROM conversation WHERE sid = ?1 ORDER BY id")
+}
+
+const OWNED: &str = "SELECT c.id, c.crc, c.body FROM task AS t INDEXED BY task_live
+    CROSS JOIN conversation AS c INDEXED BY conversation_owner ON c.sid = t.sid AND c.owner = t.id
+    WHERE t.sid = ?1 AND t.live = 1 ORDER BY c.id";
+
+/// Those that are the work of tasks that have not ended.
+pub(super) fn owned(db: &Connection, sid: i64) -> Outcome<Vec<Conversation>> {
+    select(db, sid, OWNED)
+}
+
+fn select(db: &Connection, sid: i64, sql: &str) -> Outcome<Vec<Conversation>> {
+    let mut found = db.prepare_cached(sql)?;
+    let mut rows = found.query([sid])?;
     let mut conversations = Vec::new();
     while let Some(row) = rows.next()? {
         conversations.push(conversation_at(row, sid)?);

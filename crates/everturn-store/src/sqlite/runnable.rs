@@ -1,32 +1,38 @@
 //! Which sessions want to run, and when the next one does.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use everturn_core::{
     clock::Timestamp,
     id::{OwnerId, SessionId},
-    storage::Due,
+    storage::{Code, Due, RunnableQuery},
 };
-use rusqlite::{Connection, OptionalExtension, Params};
+use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::{fault::Outcome, owner::Owners, session};
 
-/// Sessions that nobody owns and that are due or have mail, those due longest first. Mail is due at once.
-pub(super) fn read(
-    db: &Connection,
-    owners: &Owners,
-    (now, limit): (Timestamp, usize),
-) -> Outcome<Vec<SessionId>> {
-    let mut free = Free { owners, now, dead: HashMap::new() };
-    let with_mail = "SELECT 0, id, owner, until FROM session WHERE deleted IS NULL
-        AND sid IN (SELECT sid FROM mail INDEXED BY mail_waiting WHERE taken IS NULL)";
-    let mailed: BTreeSet<_> = free.find(db, with_mail, ([], usize::MAX))?.into_values().collect();
-    let due = "SELECT due, id, owner, until FROM session INDEXED BY session_due
-        WHERE due IS NOT NULL AND due <= ?1 AND deleted IS NULL ORDER BY due, id";
-    let mut found = free.find(db, due, ([now.0.max(0)], limit))?;
-    found.retain(|_, id| !mailed.contains(id));
-    found.extend(mailed.into_iter().map(|id| ((0, id), id)));
-    Ok(found.into_values().take(limit).collect())
+const WITH_MAIL: &str = "SELECT 0, id, owner, until FROM session WHERE deleted IS NULL
+    AND sid IN (SELECT sid FROM mail INDEXED BY mail_waiting WHERE taken IS NULL)";
+const BLOCKED: &str = "SELECT 0, id, owner, until FROM session WHERE deleted IS NULL
+    AND sid IN (SELECT sid FROM task INDEXED BY task_blocked WHERE lacks = ?1 AND needs <= ?2)";
+const DUE: &str = "SELECT due, id, owner, until FROM session INDEXED BY session_due
+    WHERE due IS NOT NULL AND due <= ?1 AND deleted IS NULL ORDER BY due, id";
+
+/// Sessions that nobody owns and that are due, have mail, or were blocked for want of code that is there now; those due
+/// longest first. Mail and new code are due at once.
+pub(super) fn read(db: &Connection, owners: &Owners, query: &RunnableQuery) -> Outcome<Vec<SessionId>> {
+    let mut free = Free { owners, now: query.now, dead: HashMap::new() };
+    let mut at_once: BTreeSet<_> = free.find(db, WITH_MAIL, ([], usize::MAX))?.into_values().collect();
+    for Code { kind, version } in &query.code {
+        at_once.extend(free.find(db, BLOCKED, (params![kind, version], usize::MAX))?.into_values());
+    }
+    let mut found = free.find(db, DUE, ([query.now.0.max(0)], query.limit))?;
+    found.retain(|_, id| !at_once.contains(id));
+    found.extend(at_once.into_iter().map(|id| ((0, id), id)));
+    Ok(found.into_values().take(query.limit).collect())
 }
 
 /// Tells sessions that nobody owns.

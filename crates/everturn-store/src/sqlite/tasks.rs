@@ -10,15 +10,19 @@ use super::{
 };
 
 pub(super) fn put(db: &Connection, target: Target<'_>, task: &TaskRecord, body: &Body) -> Outcome<()> {
-    let sql = "INSERT INTO task (sid, id, seq, owner, live, crc, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+    let sql = "INSERT INTO task (sid, id, seq, owner, live, lacks, needs, crc, body)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
         ON CONFLICT (sid, id) DO UPDATE SET seq = excluded.seq, owner = excluded.owner, live = excluded.live,
-        crc = excluded.crc, body = excluded.body";
+        lacks = excluded.lacks, needs = excluded.needs, crc = excluded.crc, body = excluded.body";
+    let blocked = task.blocked.as_ref().filter(|_| task.is_live());
     db.prepare_cached(sql)?.execute(params![
         target.sid,
         task.id.0,
         target.batch.seq.0,
         task.owner.map(|owner| owner.0),
         task.is_live(),
+        blocked.map(|_| &task.kind),
+        blocked.map(|blocked| blocked.needs),
         body.crc,
         body.text,
     ])?;

@@ -30,7 +30,10 @@ pub(super) fn read(db: &Connection, sid: i64, ViewQuery { session, part }: &View
             view.documents = documents_of(db, sid, &DocumentQuery { session, scope, kind, at: None })?;
         }
         Part::Conversation(id) => read_conversation(db, sid, (*session, *id), &mut view)?,
-        Part::Tasks => view.tasks = tasks::live(db, sid)?,
+        Part::Tasks => {
+            view.conversations = conversations::owned(db, sid)?;
+            view.tasks = tasks::live(db, sid)?;
+        }
         Part::Everything => {
             view.conversations = conversations::all(db, sid)?;
             view.documents = documents::live(db, sid)?;

@@ -4,11 +4,11 @@ use everturn_core::{
     clock::Timestamp,
     error::{Error, ErrorKind},
     id::{Epoch, Seq},
-    storage::{ChangeQuery, Created, EntryQuery, EpochStart, NewSession, SessionQuery},
+    storage::{ChangeQuery, Code, Created, EntryQuery, EpochStart, NewSession, RunnableQuery, SessionQuery},
 };
 use everturn_testkit::{
     block_on,
-    store::scene::{IntoWrite, Scene, creation, owner, session_id},
+    store::scene::{IntoWrite, Scene, UNTIL, creation, owner, session_id},
 };
 
 use crate::files::Temporary;
@@ -24,8 +24,9 @@ fn a_tombstone_is_no_session_and_gives_its_id_to_later_epochs_only() {
     block_on(async {
         let store = file.open().await;
         let mut scene = Scene::create(&store, 1, NewSession::default()).await;
-        let entry = scene.entry("left behind").into_write();
-        scene.commit(vec![entry]).await.unwrap();
+        let (entry, blocked) = (scene.entry("left behind"), Scene::blocked(scene.task(), 1));
+        scene.commit(vec![entry.into_write(), blocked.into_write()]).await.unwrap();
+        store.post(scene.mail("signal 3")).await.unwrap();
         Scene::create(&store, 2, NewSession::default()).await;
         // As a deletion leaves it that was cut off before it removed anything.
         let db = rusqlite::Connection::open(file.path()).unwrap();
@@ -37,6 +38,9 @@ fn a_tombstone_is_no_session_and_gives_its_id_to_later_epochs_only() {
         assert_eq!(store.session(scene.id()).await.unwrap(), None);
         let rows = store.sessions(SessionQuery::default()).await.unwrap();
         assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [session_id(2)]);
+        let code = vec![Code { kind: "app.pay".into(), version: 1 }];
+        let query = RunnableQuery { code, ..RunnableQuery::at(UNTIL) };
+        assert_eq!(store.runnable(query).await.unwrap(), []);
 
         let mut again = creation(1, NewSession::default());
         let error = store.create(again.clone()).await.unwrap_err();

@@ -1,7 +1,13 @@
 //! The file as people and other programs find it.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::Path};
 
+use everturn_core::{
+    clock::Timestamp,
+    id::{ConversationId, TaskId},
+    json::RawJson,
+    task::{Blocked, BlockedBy, Signal, TaskFailure, TaskOutcome, TaskRecord, TaskState, WaitPolicy, Woken},
+};
 use everturn_testkit::{
     block_on,
     store::scene::{IntoWrite, Scene, owner},
@@ -36,6 +42,72 @@ fn every_table_and_column_is_described() {
     let indexes = "SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL";
     for index in names(&db, indexes) {
         assert!(FORMAT.contains(&format!("`{index}`")), "index {index}");
+    }
+}
+
+/// A task whose every field has something to say, in a state.
+fn talkative(state: TaskState) -> TaskRecord {
+    let signal = Signal { name: "paid".into(), payload: RawJson::empty() };
+    TaskRecord {
+        background: true,
+        abandon_on_restart: true,
+        state,
+        memos: [("bank".into(), RawJson::empty())].into(),
+        signals: vec![signal.clone()],
+        woken: Some(Woken::Signal(signal)),
+        attempts: 1,
+        blocked: Some(Blocked { by: BlockedBy::Missing, needs: 1, message: "none".into() }),
+        ..TaskRecord::new(TaskId(5), ConversationId::ROOT, "app.pay", Timestamp(0))
+    }
+}
+
+/// The names of all fields of JSON, at any depth.
+fn fields(value: &serde_json::Value, found: &mut BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(object) => {
+            found.extend(object.keys().cloned());
+            object.values().for_each(|value| fields(value, found));
+        }
+        serde_json::Value::Array(items) => items.iter().for_each(|item| fields(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_field_of_a_task_is_described() {
+    let json = RawJson::empty;
+    let error = TaskFailure { detail: Some(json()), ..TaskFailure::new("declined", "no") };
+    let [reason, signal] = ["enough", "paid"].map(str::to_owned);
+    let outcomes = [
+        TaskOutcome::Completed { output: json() },
+        TaskOutcome::Failed { error: error.clone(), output: Some(json()) },
+        TaskOutcome::Aborted { reason: reason.clone(), output: Some(json()) },
+        TaskOutcome::Orphaned { reason },
+        TaskOutcome::Faulted { error, output: Some(json()) },
+    ];
+    let (until, on, policy) = (Timestamp(9), vec![TaskId(6)], WaitPolicy::FailFast);
+    let states = [
+        TaskState::Ready { checkpoint: Some(json()) },
+        TaskState::Sleeping { checkpoint: json(), until },
+        TaskState::Waiting { checkpoint: json(), on, policy, joined: true },
+        TaskState::Listening { checkpoint: json(), signal, until: Some(until) },
+        TaskState::Completing { outcome: TaskOutcome::Completed { output: json() } },
+    ];
+    let ends = outcomes.map(|outcome| TaskState::Ended { outcome });
+    let (_, chapter) = FORMAT.split_once("\n## task\n").unwrap();
+    let chapter = chapter.split("\n## ").next().unwrap();
+    for state in states.into_iter().chain(ends) {
+        let record = serde_json::to_value(talkative(state)).unwrap();
+        for field in record.as_object().unwrap().keys().chain(record["state"].as_object().unwrap().keys()) {
+            assert!(chapter.contains(&format!("\n| `{field}` | ")), "{field} has no row");
+        }
+        let mut inner = BTreeSet::new();
+        fields(&record["state"], &mut inner);
+        fields(&record["signals"], &mut inner);
+        fields(&record["blocked"], &mut inner);
+        for field in inner {
+            assert!(chapter.contains(&format!("`{field}`")), "{field} is not mentioned");
+        }
     }
 }
 
@@ -98,6 +170,6 @@ fn the_file_says_what_it_is() {
     drop(block_on(file.open()));
     let header = fs::read(file.path()).unwrap();
     assert_eq!(header[16..18], 4096u16.to_be_bytes(), "the page size");
-    assert_eq!(header[60..64], 2u32.to_be_bytes(), "the schema");
+    assert_eq!(header[60..64], 3u32.to_be_bytes(), "the schema");
     assert_eq!(header[68..72], *b"Evtn", "the application");
 }

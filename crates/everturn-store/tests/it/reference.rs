@@ -11,15 +11,15 @@ use everturn_core::{
     json::RawJson,
     memory::Memory,
     storage::{
-        ChangeQuery, DocumentRecord, DocumentWrite, Durability, NewSession, Part, Revision, SessionQuery,
-        Store, ViewQuery, Write,
+        Batch, ChangeQuery, Code, DocumentRecord, DocumentWrite, Due, Durability, NewSession, Part, Revision,
+        RunnableQuery, SessionQuery, Store, ViewQuery, Write,
     },
     submission::{End, SubmissionRecord, SubmissionState},
     task::{TaskOutcome, TaskRecord},
 };
 use everturn_testkit::{
     block_on,
-    store::scene::{IntoWrite, Scene, creation, json},
+    store::scene::{IntoWrite, Scene, UNTIL, creation, json},
 };
 
 use crate::files::Temporary;
@@ -85,7 +85,9 @@ impl Life {
 
     fn fork(&mut self) -> Write {
         let (id, at) = (ConversationId(self.scene.mint()), EntryId(self.scene.lease.head.0));
-        let fork = self.conversation().fork(id, at, None, Timestamp(7));
+        let owner = (!self.tasks.is_empty()).then(|| self.draw(self.tasks.len()));
+        let owner = owner.map(|at| self.tasks[at].id);
+        let fork = self.conversation().fork(id, at, owner, Timestamp(7));
         self.conversations.push(fork.clone());
         fork.into_write()
     }
@@ -206,6 +208,64 @@ fn a_view_is_what_the_memory_store_says() {
             let unknown = ViewQuery { session, part: Part::Conversation(ConversationId(9_999)) };
             let expected = memory.view(unknown.clone()).await.unwrap_err();
             assert_eq!(sqlite.view(unknown).await.unwrap_err().to_string(), expected.to_string());
+        });
+    }
+}
+
+/// A session in both stores that wants to run for any reasons, or none; some are owned.
+async fn want(memory: &Store, sqlite: &Store, (n, life): (u16, &mut Life)) {
+    let mut scene = Scene::create(memory, n, NewSession::default()).await;
+    Scene::create(sqlite, n, NewSession::default()).await;
+    let mut writes = Vec::new();
+    for _ in 0..life.draw(3) {
+        let kind = ["app.pay", "app.paint"][life.draw(2)].to_owned();
+        let needs = u32::try_from(life.draw(4)).unwrap();
+        let mut task = Scene::blocked(TaskRecord { kind, ..scene.task() }, needs);
+        if life.draw(3) == 0 {
+            task.end(TaskOutcome::Orphaned { reason: "enough".into() }, Timestamp(8));
+        }
+        writes.push(task.into_write());
+    }
+    let at = |time: usize| Due::At(Timestamp(i64::try_from(time).unwrap()));
+    let due = [Due::None, Due::Now, at(10 + life.draw(30))][life.draw(3)];
+    let batch = Batch { due, ..scene.batch(writes) };
+    let (mail, is_owned, has_mail) = (scene.mail("signal 5"), life.draw(4) == 0, life.draw(4) == 0);
+    for store in [memory, sqlite] {
+        store.commit(batch.clone()).await.unwrap();
+        if has_mail {
+            store.post(mail.clone()).await.unwrap();
+        }
+        if !is_owned {
+            store.release(scene.id(), scene.lease.owner, scene.lease.epoch).await.unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_is_runnable_is_what_the_memory_store_says() {
+    let code = |kind: &str, version| Code { kind: kind.into(), version };
+    let codes = [
+        vec![],
+        vec![code("app.pay", 1)],
+        vec![code("app.paint", 0), code("app.pay", 2)],
+        vec![code("app.pay", 9), code("app.paint", 9), code("app.pay", 1)],
+    ];
+    for seed in 0..6 {
+        let file = Temporary::new();
+        block_on(async {
+            let (memory, sqlite) = (Store::new(Memory::new()), file.open().await);
+            let mut life = Life::new(&Store::new(Memory::new()), seed).await;
+            for n in 1..=16 {
+                want(&memory, &sqlite, (n, &mut life)).await;
+            }
+            for (now, limit) in [0, 20, UNTIL.0 - 1, UNTIL.0].iter().flat_map(|now| [(now, 3), (now, 99)]) {
+                for code in &codes {
+                    let query = RunnableQuery { now: Timestamp(*now), code: code.clone(), limit };
+                    let expected = memory.runnable(query.clone()).await.unwrap();
+                    assert_eq!(sqlite.runnable(query.clone()).await.unwrap(), expected, "{seed}, {query:?}");
+                }
+            }
+            assert_eq!(sqlite.next_due().await.unwrap(), memory.next_due().await.unwrap());
         });
     }
 }

@@ -7,9 +7,9 @@ use everturn_core::{
     error::ErrorKind,
     id::{ConversationId, Epoch, Seq, SessionId},
     storage::{
-        ChangeQuery, Create, Created, EntryQuery, EpochStart, MailFilter, MailRow, NewSession, Only, Part,
-        Posted, Receipt, SessionQuery, Store, SubmissionFilter, SubmissionQuery, Taken, TaskQuery, ViewQuery,
-        Write,
+        ChangeQuery, Code, Create, Created, EntryQuery, EpochStart, MailFilter, MailRow, NewSession, Only,
+        Part, Posted, Receipt, RunnableQuery, SessionQuery, Store, SubmissionFilter, SubmissionQuery, Taken,
+        TaskQuery, ViewQuery, Write,
     },
 };
 
@@ -30,12 +30,15 @@ fn changes(session: SessionId) -> ChangeQuery {
 pub async fn a_deleted_session_is_not_found(store: &Store) {
     let mut scene = Scene::new(store).await;
     scene.say(ConversationId::ROOT, &["a"]).await;
+    let blocked = Scene::blocked(scene.task(), 1);
+    scene.commit(vec![blocked.into_write()]).await.unwrap();
     store.post(scene.mail("signal 5")).await.unwrap();
     delete(&scene).await;
     let (id, now) = (scene.id(), Timestamp(UNTIL.0 * 9));
     assert_eq!(store.session(id).await.unwrap(), None);
     assert_eq!(store.sessions(SessionQuery::default()).await.unwrap(), []);
-    assert_eq!(store.runnable(RunnableQuery::at(now)).await.unwrap(), []);
+    let code = vec![Code { kind: "app.pay".into(), version: 1 }];
+    assert_eq!(store.runnable(RunnableQuery { code, ..RunnableQuery::at(now) }).await.unwrap(), []);
     for error in [
         store.entries(scene.all()).await.unwrap_err(),
         store.conversations(id).await.unwrap_err(),

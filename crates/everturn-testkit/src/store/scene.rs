@@ -13,7 +13,7 @@ use everturn_core::{
         NewSession, Store, Write,
     },
     submission::{End, SubmissionRecord, SubmissionState},
-    task::{TaskOutcome, TaskRecord, TaskState},
+    task::{Blocked, BlockedBy, TaskOutcome, TaskRecord},
 };
 
 /// Who a store under test is opened for.
@@ -203,6 +203,12 @@ impl Scene {
     pub fn ended(mut task: TaskRecord) -> TaskRecord {
         task.end(TaskOutcome::Completed { output: json("1") }, Timestamp(9));
         task
+    }
+
+    /// Has a task wait for code of its kind, of a version or newer.
+    pub fn blocked(task: TaskRecord, needs: u32) -> TaskRecord {
+        let message = format!("no code of kind {} is installed", task.kind);
+        TaskRecord { blocked: Some(Blocked { by: BlockedBy::Missing, needs, message }), ..task }
     }
 
     /// Settles a submission.

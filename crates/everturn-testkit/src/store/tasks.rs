@@ -2,9 +2,9 @@
 
 use everturn_core::{
     clock::Timestamp,
-    id::TaskId,
-    storage::{Store, TaskQuery},
-    task::{TaskOutcome, TaskRecord, TaskState, WaitPolicy},
+    id::{Seq, TaskId},
+    storage::{ChangeQuery, Store, TaskQuery},
+    task::{Blocked, BlockedBy, Signal, TaskFailure, TaskOutcome, TaskRecord, TaskState, WaitPolicy, Woken},
 };
 
 use super::scene::{IntoWrite, Scene, json};
@@ -37,6 +37,104 @@ pub async fn a_task_is_replaced_as_it_moves(store: &Store) {
     end(&mut task);
     store_all(&mut scene, &[task.clone()]).await;
     assert_eq!(store.tasks(query(&scene)).await.unwrap(), [task]);
+}
+
+/// How tasks end, in all ways.
+fn every_outcome() -> Vec<TaskOutcome> {
+    let error = TaskFailure { detail: Some(json("[ ]")), ..TaskFailure::new("declined", "no credit") };
+    let (output, reason) = (Some(json("{ }")), "enough".to_owned());
+    vec![
+        TaskOutcome::Completed { output: json("0.50") },
+        TaskOutcome::Failed { error: error.clone(), output: output.clone() },
+        TaskOutcome::Failed { error: TaskFailure::new("declined", "no credit"), output: None },
+        TaskOutcome::Aborted { reason: reason.clone(), output },
+        TaskOutcome::Aborted { reason: reason.clone(), output: None },
+        TaskOutcome::Orphaned { reason },
+        TaskOutcome::Faulted { error, output: None },
+    ]
+}
+
+/// Where tasks stand, everywhere.
+fn every_state() -> Vec<TaskState> {
+    let checkpoint = || json(r#"{ "b":1.0, "a":[] }"#);
+    let (on, until) = (vec![TaskId(8), TaskId(3)], Timestamp(50));
+    let waiting =
+        |policy, joined| TaskState::Waiting { checkpoint: checkpoint(), on: on.clone(), policy, joined };
+    let listening = |until| TaskState::Listening { checkpoint: checkpoint(), signal: "paid".into(), until };
+    let mut states = vec![
+        TaskState::Ready { checkpoint: None },
+        TaskState::Ready { checkpoint: Some(checkpoint()) },
+        TaskState::Sleeping { checkpoint: checkpoint(), until },
+        waiting(WaitPolicy::AllSettled, false),
+        waiting(WaitPolicy::FailFast, true),
+        listening(None),
+        listening(Some(until)),
+    ];
+    for outcome in every_outcome() {
+        states.extend([TaskState::Completing { outcome: outcome.clone() }, TaskState::Ended { outcome }]);
+    }
+    states
+}
+
+/// Of a task that says as little as it can, one that says all that it can.
+fn talkative(task: TaskRecord, blocked: Blocked, woken: Woken) -> TaskRecord {
+    let signal = |payload: &str| Signal { name: "paid".into(), payload: json(payload) };
+    TaskRecord {
+        owner: Some(TaskId(1)),
+        background: true,
+        abandon_on_restart: true,
+        version: u32::MAX,
+        input: json(r#"{ "b":1.0, "a":[] }"#),
+        memos: [("b".into(), json("null")), ("a".into(), json("[ 1 ]"))].into(),
+        signals: vec![signal("1"), signal("1.0")],
+        woken: Some(woken),
+        attempts: 9,
+        blocked: Some(blocked),
+        abort: Some("enough".into()),
+        ended: Some(Timestamp(-9)),
+        ..task
+    }
+}
+
+/// Whatever a task's record says, it says when it is read, wherever the task stands.
+pub async fn a_task_keeps_every_field_of_its_record(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    let mut tasks = Vec::new();
+    for state in every_state() {
+        tasks.push(TaskRecord { state: state.clone(), ..scene.task() });
+        for by in [BlockedBy::Missing, BlockedBy::TooOld, BlockedBy::MigrationFailed] {
+            let (needs, message) = (u32::MAX, "it says \"so\"".to_owned());
+            let woken = match by {
+                BlockedBy::Missing => Woken::TimedOut,
+                _ => Woken::Signal(Signal { name: "paid".into(), payload: json("{ }") }),
+            };
+            let task = TaskRecord { state: state.clone(), ..scene.task() };
+            tasks.push(talkative(task, Blocked { by, needs, message }, woken));
+        }
+    }
+    store_all(&mut scene, &tasks).await;
+    assert_eq!(store.tasks(query(&scene)).await.unwrap(), tasks);
+    let (session, epoch) = (scene.id(), scene.lease.epoch);
+    let told = store.changes(ChangeQuery { session, epoch, after: Seq(1), limit: 1 }).await.unwrap();
+    assert_eq!(told.commits[0].tasks, tasks, "whoever follows is told the same");
+}
+
+/// JSON that is `null` is something: a checkpoint, an output or a detail that is there stays there.
+pub async fn a_null_is_not_nothing(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    let null = || json("null");
+    let error = TaskFailure { detail: Some(null()), ..TaskFailure::new("declined", "no credit") };
+    let outcomes = [
+        TaskOutcome::Completed { output: null() },
+        TaskOutcome::Failed { error: error.clone(), output: Some(null()) },
+        TaskOutcome::Aborted { reason: "enough".into(), output: Some(null()) },
+        TaskOutcome::Faulted { error, output: Some(null()) },
+    ];
+    let ready = TaskState::Ready { checkpoint: Some(null()) };
+    let states = [ready].into_iter().chain(outcomes.map(|outcome| TaskState::Ended { outcome }));
+    let tasks: Vec<_> = states.map(|state| TaskRecord { state, ..scene.task() }).collect();
+    store_all(&mut scene, &tasks).await;
+    assert_eq!(store.tasks(query(&scene)).await.unwrap(), tasks);
 }
 
 /// Opening a session asks for its live tasks, and gets no others.

@@ -1,12 +1,13 @@
 //! A part of a session as it is.
 
 use everturn_core::{
+    clock::Timestamp,
     conversation::Conversation,
     document::{History, ScopeKey},
     entry::{EntryRecord, Head},
     error::ErrorKind,
     id::{ConversationId, EntryId, Epoch, TaskId},
-    storage::{DocumentState, Part, Store, View, ViewQuery},
+    storage::{DocumentState, NewSession, Part, Store, View, ViewQuery},
     submission::SubmissionRecord,
     task::TaskRecord,
 };
@@ -113,6 +114,38 @@ pub async fn tasks_are_seen_while_they_live(store: &Store) {
     stage.check(Part::Tasks, View { tasks: vec![first.clone(), second.clone()], ..stage.nothing() }).await;
     stage.scene.commit(vec![Scene::ended(first).into_write()]).await.unwrap();
     stage.check(Part::Tasks, View { tasks: vec![second], ..stage.nothing() }).await;
+}
+
+/// With the live tasks come the conversations that are their work, and no others.
+pub async fn tasks_are_seen_with_the_conversations_that_they_own(store: &Store) {
+    let mut other = Scene::create(store, 2, NewSession::default()).await;
+    let mut scene = Scene::new(store).await;
+    let root = scene.root().await;
+    let tasks = [scene.task(), scene.task(), scene.task()];
+    let at = scene.entry("a");
+    let new = |scene: &mut Scene, owner| Conversation::new(ConversationId(scene.mint()), owner, Timestamp(7));
+    let fork = |scene: &mut Scene, owner| root.fork(ConversationId(scene.mint()), at.id, owner, Timestamp(7));
+    let [first, second, idle] = tasks.clone().map(|task| Some(task.id));
+    let [of_second, nobodys] = [second, None].map(|owner| new(&mut scene, owner));
+    let [of_first, free, also_of_second] = [first, None, second].map(|owner| fork(&mut scene, owner));
+    let conversations = [&of_second, &nobodys, &of_first, &free, &also_of_second];
+    let mut writes: Vec<_> = tasks.iter().map(|task| task.clone().into_write()).collect();
+    writes.push(at.clone().into_write());
+    writes.extend(conversations.map(|one| one.clone().into_write()));
+    scene.commit(writes).await.unwrap();
+    // The same ids in another session, where they belong to other tasks.
+    let elsewhere = Conversation { owner: idle, ..nobodys.clone() };
+    other.commit(vec![tasks[2].clone().into_write(), elsewhere.clone().into_write()]).await.unwrap();
+
+    let seen = view(&scene, Part::Tasks).await;
+    assert_eq!(seen.conversations, [of_second.clone(), of_first, also_of_second.clone()]);
+    assert_eq!(seen.tasks, tasks);
+    let [first, second, _] = tasks;
+    scene.commit(vec![Scene::ended(first).into_write()]).await.unwrap();
+    assert_eq!(view(&scene, Part::Tasks).await.conversations, [of_second, also_of_second]);
+    scene.commit(vec![Scene::ended(second).into_write()]).await.unwrap();
+    assert_eq!(view(&scene, Part::Tasks).await.conversations, []);
+    assert_eq!(view(&other, Part::Tasks).await.conversations, [elsewhere]);
 }
 
 /// One document, found by scope and kind.

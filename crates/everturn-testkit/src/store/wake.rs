@@ -3,10 +3,11 @@
 use everturn_core::{
     clock::Timestamp,
     id::SessionId,
-    storage::{Due, NewSession, Receipt, Store, Taken, Write},
+    storage::{Code, Due, NewSession, Receipt, RunnableQuery, Store, Taken, Write},
+    task::{TaskOutcome, TaskRecord, TaskState},
 };
 
-use super::scene::{Scene, UNTIL, owner, session_id};
+use super::scene::{IntoWrite, Scene, UNTIL, json, owner, session_id};
 
 /// The `n`th session, which wants to run at `due`.
 async fn due(store: &Store, n: u16, due: Due) -> Scene {
@@ -68,6 +69,11 @@ pub async fn mail_makes_a_session_runnable(store: &Store) {
     assert_eq!(at(store, UNTIL.0).await, []);
 }
 
+/// The first of those that are due at 30.
+fn first(limit: usize) -> RunnableQuery {
+    RunnableQuery { limit, ..RunnableQuery::at(Timestamp(30)) }
+}
+
 /// Those that are due longest come first, and no more than were asked for.
 pub async fn those_due_longest_come_first(store: &Store) {
     for (n, time) in [(1, 30), (2, 10), (3, 40), (4, 20)] {
@@ -76,6 +82,92 @@ pub async fn those_due_longest_come_first(store: &Store) {
     assert_eq!(at(store, 30).await, [2, 4, 1].map(session_id));
     assert_eq!(store.runnable(first(2)).await.unwrap(), [2, 4].map(session_id));
     assert_eq!(store.runnable(first(0)).await.unwrap(), []);
+}
+
+/// Commits a task that waits for code of the kind `app.pay`, version 3, and gives the session up.
+async fn leave_blocked(scene: &mut Scene, due: Due) -> TaskRecord {
+    let task = Scene::blocked(scene.task(), 3);
+    leave(scene, &task, due).await;
+    task
+}
+
+async fn leave(scene: &mut Scene, task: &TaskRecord, due: Due) {
+    let mut batch = scene.batch(vec![task.clone().into_write()]);
+    batch.due = due;
+    scene.send(batch).await.unwrap();
+    scene.store.release(scene.id(), owner(), scene.lease.epoch).await.unwrap();
+}
+
+/// What is runnable for who has code, at 30.
+async fn with_code(store: &Store, code: &[(&str, u32)]) -> Vec<SessionId> {
+    let code = code.iter().map(|(kind, version)| Code { kind: (*kind).into(), version: *version });
+    let query = RunnableQuery { code: code.collect(), ..RunnableQuery::at(Timestamp(30)) };
+    store.runnable(query).await.unwrap()
+}
+
+/// Work that was blocked is found by who has its code, in the version that it needs or a newer one, and by nobody else.
+pub async fn blocked_work_is_runnable_for_who_has_its_code(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    leave_blocked(&mut scene, Due::None).await;
+    left(store, 2, Due::None).await;
+    for code in [&[][..], &[("app.pay", 2)], &[("app.paint", 3)], &[("app", 3), ("app.pay", 0)]] {
+        assert_eq!(with_code(store, code).await, [], "with {code:?}");
+    }
+    let both: &[_] = &[("app.paint", 1), ("app.pay", 3)];
+    for code in [&[("app.pay", 3)][..], &[("app.pay", 4)], both, &[("app.pay", 3), ("app.pay", 4)]] {
+        assert_eq!(with_code(store, code).await, [session_id(1)], "with {code:?}");
+    }
+    assert_eq!(store.next_due().await.unwrap(), Due::None, "it waits for code, not for a moment");
+}
+
+/// A task that moved on, or has ended, waits for no code; others of its session still do.
+pub async fn work_that_moves_on_is_blocked_no_more(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    let mut moved = leave_blocked(&mut scene, Due::None).await;
+    scene.claim_again().await;
+    let over = leave_blocked(&mut scene, Due::None).await;
+    moved.go(TaskState::Sleeping { checkpoint: json("1"), until: UNTIL });
+    let ended = TaskState::Ended { outcome: TaskOutcome::Orphaned { reason: "enough".into() } };
+    // Whoever ended it left why it had been blocked in the record.
+    for task in [moved, TaskRecord { state: ended, ..over }] {
+        assert_eq!(with_code(store, &[("app.pay", 3)]).await, [session_id(1)]);
+        scene.claim_again().await;
+        leave(&mut scene, &task, Due::None).await;
+    }
+    assert_eq!(with_code(store, &[("app.pay", 3)]).await, []);
+}
+
+/// Who owns a session has the code or has not: others are not asked.
+pub async fn blocked_work_of_an_owned_session_is_left_to_its_owner(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    let task = Scene::blocked(scene.task(), 3);
+    scene.commit(vec![task.into_write()]).await.unwrap();
+    assert_eq!(with_code(store, &[("app.pay", 3)]).await, []);
+    store.release(scene.id(), owner(), scene.lease.epoch).await.unwrap();
+    assert_eq!(with_code(store, &[("app.pay", 3)]).await, [session_id(1)]);
+}
+
+/// New code is due at once, before what has been due for long; and a session comes once, whatever it wants to run for.
+pub async fn new_code_is_due_at_once(store: &Store) {
+    left(store, 1, Due::At(Timestamp(10))).await;
+    for (n, due) in [(2, Due::At(Timestamp(20))), (3, Due::At(Timestamp(90))), (4, Due::None)] {
+        let mut scene = Scene::create(store, n, NewSession::default()).await;
+        let second = Scene::blocked(scene.task(), 1);
+        scene.commit(vec![second.into_write()]).await.unwrap();
+        leave_blocked(&mut scene, due).await;
+        if n == 4 {
+            store.post(scene.mail("signal 5")).await.unwrap();
+        }
+    }
+    assert_eq!(at(store, 30).await, [4, 1, 2].map(session_id));
+    let code = [("app.pay", 3)];
+    assert_eq!(with_code(store, &code).await, [2, 3, 4, 1].map(session_id));
+    let code = vec![Code { kind: "app.pay".into(), version: 3 }];
+    for (limit, expected) in [(0, &[][..]), (1, &[2]), (3, &[2, 3, 4]), (9, &[2, 3, 4, 1])] {
+        let query = RunnableQuery { code: code.clone(), ..first(limit) };
+        let expected: Vec<_> = expected.iter().copied().map(session_id).collect();
+        assert_eq!(store.runnable(query).await.unwrap(), expected, "the first {limit}");
+    }
 }
 
 /// A worker that has nothing to do knows how long.

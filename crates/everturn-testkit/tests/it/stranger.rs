@@ -24,8 +24,8 @@ use everturn_core::{
     storage::{
         Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim, Committed, Create, Created,
         DocumentQuery, DocumentState, Due, Durability, EntryQuery, Hit, Lease, Mail, MailFilter, MailRow,
-        Posted, Seal, SearchQuery, SessionQuery, SessionRow, Stats, Storage, Store, SubmissionQuery, Swept,
-        TaskQuery, View, ViewQuery, Write,
+        Posted, RunnableQuery, Seal, SearchQuery, SessionQuery, SessionRow, Stats, Storage, Store,
+        SubmissionQuery, Swept, TaskQuery, View, ViewQuery, Write,
     },
     submission::SubmissionRecord,
     task::TaskRecord,
@@ -257,10 +257,10 @@ impl Storage for Logged {
     }
 
     async fn runnable(&self, query: RunnableQuery) -> Result<Vec<SessionId>> {
-        let wants = |state: State| state.runs_at(now).map(|due| (due, state.row.id));
+        let wants = |state: State| state.runs_by(&query).map(|due| (due, state.row.id));
         let mut found: Vec<_> = self.tables().states().filter_map(wants).collect();
         found.sort();
-        Ok(found.into_iter().take(limit).map(|(_, id)| id).collect())
+        Ok(found.into_iter().take(query.limit).map(|(_, id)| id).collect())
     }
 
     async fn next_due(&self) -> Result<Due> {

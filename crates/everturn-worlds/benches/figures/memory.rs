@@ -7,7 +7,7 @@ use everturn::{
     entry::Entry,
     id::{ConversationId, SessionId},
     message::Message,
-    storage::SessionQuery,
+    storage::{RunnableQuery, SessionQuery},
 };
 use everturn_testkit::scripted::{Reply, Scripted};
 use tokio::runtime::Runtime;

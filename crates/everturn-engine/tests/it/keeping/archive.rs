@@ -10,7 +10,7 @@ use everturn_core::{
     BoxFuture, Error, Result,
     clock::{Clock, Timestamp},
     id::Seq,
-    storage::{Batch, BlobPart, BlobQuery, Claim, Committed, Due, Durability, Write},
+    storage::{Batch, BlobPart, BlobQuery, Claim, Committed, Due, Durability, RunnableQuery, Write},
 };
 use everturn_engine::SystemEntropy;
 use sha2::{Digest, Sha256};

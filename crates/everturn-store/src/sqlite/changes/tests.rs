@@ -3,7 +3,7 @@
 use everturn_core::id::{ConversationId, Seq};
 
 use super::*;
-use crate::sqlite::empty;
+use crate::sqlite::{empty, plan};
 
 #[test]
 fn every_place_is_entered_through_its_index_and_nothing_is_sorted() {
@@ -24,9 +24,7 @@ fn every_place_is_entered_through_its_index_and_nothing_is_sorted() {
         (DOCUMENTS_RETIRED, "document_retired (sid=? AND retired>?)"),
         (REVISIONS, "revision_seq (did=? AND seq>?)"),
     ] {
-        let mut explain = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("it is SQL");
-        let steps = explain.raw_query().mapped(|row| row.get::<_, String>(3));
-        let steps: Vec<_> = steps.map(|step| step.expect("it is text")).collect();
+        let steps = plan(&db, sql);
         let by_row = |step: &String| step == "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)";
         assert!(steps[1..].iter().all(by_row), "{sql}: {steps:?}");
         assert!(steps[0].starts_with("SEARCH ") && steps[0].ends_with(index), "{sql}: {steps:?}");

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use everturn_core::{
     Error, Result,
     clock::Timestamp,
+    conversation::Conversation,
     document::ScopeKey,
     entry::{EntryRecord, kind},
     id::{DocumentId, Seq},
     storage::{
         Change, ChangeQuery, Changes, DocumentChange, DocumentState, DocumentWrite, Due, EntryQuery, Hit,
-        Only, Order, Part, Revision, SubmissionFilter, TaskQuery, View, excerpt, terms,
+        Only, Order, Part, Revision, RunnableQuery, SubmissionFilter, TaskQuery, View, excerpt, terms,
     },
     submission::SubmissionRecord,
     task::TaskRecord,
@@ -91,11 +92,13 @@ impl State {
         self.submissions.values().map(|(_, one)| one).filter(wanted).cloned().collect()
     }
 
-    pub(super) fn runs_at(&self, now: Timestamp) -> Option<Due> {
-        let is_owned = self.row.owner.is_some_and(|(_, until)| until > now);
+    pub(super) fn runs_by(&self, query: &RunnableQuery) -> Option<Due> {
+        let is_owned = self.row.owner.is_some_and(|(_, until)| until > query.now);
         let has_mail = self.mail.iter().any(|(_, row)| row.receipt.is_none());
-        let due = if has_mail { Due::Now } else { self.due };
-        (!is_owned && due <= Due::At(now)).then_some(due)
+        let mut blocked = self.tasks.values().filter(|(_, task)| task.blocked.is_some());
+        let has_code = blocked.any(|(_, task)| query.code.iter().any(|code| code.unblocks(task)));
+        let due = if has_mail || has_code { Due::Now } else { self.due };
+        (!is_owned && due <= Due::At(query.now)).then_some(due)
     }
 
     pub(super) fn search(&self, words: &[String]) -> Vec<(Timestamp, Hit)> {
@@ -115,7 +118,12 @@ impl State {
             view.tasks = self.live_tasks();
         }
         match part {
-            Part::Tasks => {}
+            Part::Tasks => {
+                let is_live = |owner| view.tasks.iter().any(|task| task.id == owner);
+                let owned = |one: &&Conversation| one.owner.is_some_and(is_live);
+                view.conversations =
+                    self.conversations.values().map(|(_, one)| one).filter(owned).cloned().collect();
+            }
             Part::Document { scope, kind } => {
                 view.documents = self.documents(None);
                 view.documents.retain(|state| state.record.scope == *scope && state.record.kind == *kind);
