@@ -5,6 +5,8 @@
 //! | to | see |
 //! | --- | --- |
 //! | run agents | [`Harness`], [`LiveSession`], [`Submission`], [`Event`] |
+//! | do work that must finish | [`Task`], [`TaskHandle`], [`task`] |
+//! | run what nobody has open | [`Worker`] |
 //! | keep typed state beside a conversation | [`Document`], [`Transaction`] |
 //! | keep conversations without agents | [`kernel`] |
 //! | follow what happens | [`watch`], [`Cursor`] |
@@ -29,13 +31,20 @@
 pub use everturn_core::{
     BoxFuture, CancelToken, Error, ErrorKind, Result, clock, context, conversation, cursor::Cursor, document,
     document::Document, entry, env, id, json, limits, message, model, policy, retention, storage, submission,
-    task, tool, usage, verify,
+    tool, usage, verify,
 };
 pub use everturn_engine::{
-    Agent, AgentChange, Answer, ConversationHandle, Current, Event, EventKind, Events, Extension, Harness,
-    Input, LiveSession, Models, Registry, SessionReader, SessionSpec, Settings, Submission, SystemClock,
-    SystemEntropy, Transaction, TurnEnd, TurnRecord, TurnView, WhenBusy, World, watch,
+    Agent, AgentChange, Answer, ConversationHandle, Current, Ended, Event, EventKind, Events, Extension,
+    Harness, Input, LiveSession, Models, NewTask, Registry, SessionReader, SessionSpec, Settings, Step,
+    Submission, SystemClock, SystemEntropy, Task, TaskContext, TaskError, TaskHandle, Transaction, TurnEnd,
+    TurnRecord, TurnView, WhenBusy, Worker, WorkerSettings, World, watch,
 };
+
+/// Work that must finish, whatever happens to the process.
+pub mod task {
+    pub use everturn_core::task::*;
+    pub use everturn_engine::task::*;
+}
 
 /// Sessions without agents: a durable, typed store for conversations.
 pub mod kernel {

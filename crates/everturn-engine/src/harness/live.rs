@@ -1,9 +1,6 @@
 //! A session with a harness: the kernel's session, and what runs its tasks.
 
-use std::{
-    ops::Deref,
-    sync::{Arc, Weak},
-};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
 use everturn_core::{
     Error, Result,
@@ -45,35 +42,26 @@ use crate::{
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct LiveSession(
-    pub(crate) Arc<LiveInner>,
-    #[allow(dead_code, reason = "held for its end")] Option<Arc<Handle>>,
-);
+pub struct LiveSession(Arc<LiveInner>);
 
-pub(crate) struct LiveInner {
+/// What the session's users share, and its running tasks do not: when it is gone, nobody wants the session any more.
+struct LiveInner {
     session: Session,
     shared: Arc<Shared>,
     runner: Arc<Runner>,
 }
 
-/// What the session's users share, and its running tasks do not: when it is gone, nobody wants the session any more.
-struct Handle(Weak<LiveInner>);
-
-impl Drop for Handle {
+impl Drop for LiveInner {
     fn drop(&mut self) {
-        if let Some(inner) = self.0.upgrade() {
-            inner.runner.stop();
-            inner.session.0.give_up();
-        }
+        self.runner.stop();
+        self.session.0.give_up();
     }
 }
 
 impl LiveSession {
     pub(super) fn new(session: Session, shared: Arc<Shared>) -> Self {
         let runner = Runner::new(session.clone(), shared.host.clone());
-        let inner = Arc::new(LiveInner { session, shared, runner });
-        let handle = Arc::new(Handle(Arc::downgrade(&inner)));
-        Self(inner, Some(handle))
+        Self(Arc::new(LiveInner { session, shared, runner }))
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -266,7 +254,7 @@ impl LiveSession {
         self.0.runner.stop();
         // In a task of its own: half closed, a session would neither run its work nor tell its followers why.
         let (session, runner) = (self.0.session.clone(), self.0.runner.clone());
-        let within = std::time::Duration::from_millis(self.shared().settings.close_ms);
+        let within = Duration::from_millis(self.shared().settings.close_ms);
         let closing = tokio::spawn(async move {
             let orderly = async {
                 runner.stopped().await;

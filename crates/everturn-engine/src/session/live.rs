@@ -82,15 +82,15 @@ impl Live {
     }
 
     /// Takes a task as it was committed; `owner` is the task whose work its conversation is.
-    pub(super) fn put(&mut self, task: Arc<TaskRecord>, owner: Option<TaskId>) {
-        let (id, above) = (task.id, Above::of(&task));
+    pub(super) fn put(&mut self, task: &Arc<TaskRecord>, owner: Option<TaskId>) {
+        let (id, above) = (task.id, Above::of(task));
         let before = self.tasks.get(&id).cloned();
         if let Some(before) = &before {
             self.unlink(before);
         }
         let was_live = before.is_some();
         if task.is_live() {
-            self.link(&task, owner);
+            self.link(task, owner);
         }
         let waiters: Vec<TaskId> = match was_live == task.is_live() {
             true => Vec::new(),
@@ -225,6 +225,6 @@ impl Forest for Live {
 
     fn put(&mut self, task: TaskRecord) {
         let owner = Forest::owner(self, task.conversation);
-        Live::put(self, Arc::new(task), owner);
+        Live::put(self, &Arc::new(task), owner);
     }
 }

@@ -168,7 +168,7 @@ impl State {
         let mut live = Live::default();
         for task in read.tasks {
             let owner = conversations.get(&task.conversation).and_then(|found| found.owner);
-            live.put(Arc::new(task), owner);
+            live.put(&Arc::new(task), owner);
         }
         live.submissions = read.submissions.into_iter().map(|one| (one.id, Arc::new(one))).collect();
         Self {
@@ -201,7 +201,7 @@ impl State {
         }
         for task in adopted.tasks {
             let owner = self.conversations.get(&task.conversation).and_then(|found| found.owner);
-            self.live.put(task, owner);
+            self.live.put(&task, owner);
         }
         for submission in adopted.submissions {
             if submission.is_live() {

@@ -21,7 +21,10 @@ use everturn_core::{Error, ErrorKind, task::TaskFailure};
 /// assert_eq!(TaskError::new("declined", "no money").to_string(), "declined: no money");
 /// ```
 #[derive(Clone, Debug)]
-pub struct TaskError {
+pub struct TaskError(Box<Escaped>);
+
+#[derive(Clone, Debug)]
+struct Escaped {
     failure: TaskFailure,
     engine: Option<Error>,
 }
@@ -29,17 +32,17 @@ pub struct TaskError {
 impl TaskError {
     /// An error of a kind, in one word, and what happened.
     pub fn new(kind: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { failure: TaskFailure::new(kind, message), engine: None }
+        Self(Box::new(Escaped { failure: TaskFailure::new(kind, message), engine: None }))
     }
 
     /// What a task's record says of it.
     pub fn failure(&self) -> &TaskFailure {
-        &self.failure
+        &self.0.failure
     }
 
     /// The engine's own error, where it is one.
     pub fn engine(&self) -> Option<&Error> {
-        self.engine.as_ref()
+        self.0.engine.as_ref()
     }
 }
 
@@ -47,15 +50,15 @@ impl<E: std::error::Error + 'static> From<E> for TaskError {
     fn from(error: E) -> Self {
         let engine = (&error as &dyn Any).downcast_ref::<Error>().cloned();
         let kind = engine.as_ref().map_or("error", |error| word(error.kind()));
-        Self { failure: TaskFailure::new(kind, error.to_string()), engine }
+        Self(Box::new(Escaped { failure: TaskFailure::new(kind, error.to_string()), engine }))
     }
 }
 
 impl fmt::Display for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.failure.kind.as_str() {
-            "error" => f.write_str(&self.failure.message),
-            _ => write!(f, "{}", self.failure),
+        match self.0.failure.kind.as_str() {
+            "error" => f.write_str(&self.0.failure.message),
+            _ => write!(f, "{}", self.0.failure),
         }
     }
 }

@@ -4,6 +4,7 @@ use everturn_core::{
     CancelToken, ErrorKind,
     message::{Message, Outcome},
     submission::End,
+    task::tree::Reach,
     tool::Replay,
 };
 use everturn_engine::{EventKind, Extension, Input, TurnEnd};
@@ -54,10 +55,10 @@ async fn aborting_a_conversation_withdraws_what_waits() {
     let (session, _) = scripted([Reply::text("half").then_wait(&never)]).await;
     let running = session.root().submit(Input::text("a")).await.unwrap();
     let waiting = session.root().submit(Input::text("b")).await.unwrap();
-    session.root().abort().await.unwrap();
+    session.root().abort(Reach::Ordinary).await.unwrap();
     assert_eq!(running.answer().await.unwrap().end, End::Cancelled);
     assert_eq!(waiting.answer().await.unwrap().end, End::Withdrawn);
-    session.root().abort().await.unwrap();
+    session.root().abort(Reach::Ordinary).await.unwrap();
 }
 
 #[tokio::test]

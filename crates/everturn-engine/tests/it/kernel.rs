@@ -7,6 +7,7 @@ use everturn_core::{
     id::{ConversationId, EntryId},
     message::Message,
     storage::NewSession,
+    task::tree::Reach,
 };
 use everturn_engine::{Opener, Session, World};
 
@@ -149,7 +150,7 @@ async fn futures_can_be_spawned() {
         asked.answer().await?;
         asked.cancel().await?;
         current.idle().await?;
-        current.abort().await?;
+        current.abort(Reach::Ordinary).await?;
         let live = current.session().clone();
         live.branch_from(everturn_core::id::TaskId(1)).await?;
         live.history().await?;
