@@ -1,5 +1,5 @@
 //! What tests of Everturn share: the suites that every implementation of a port runs, what can be put around a store, a
-//! scripted model, and a record of what passes through any model.
+//! scripted model, a clock of their own, and a record of what passes through any model.
 //!
 //! A promise of a port is a plain async function here, written once and listed once. A new backend gets them all from
 //! one line: [`store_suite!`].
@@ -41,6 +41,7 @@ mod block_on;
 pub mod counting;
 pub mod faulty;
 pub mod late;
+pub mod manual;
 mod operations;
 pub mod recorded;
 pub mod resending;
