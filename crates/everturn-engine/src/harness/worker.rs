@@ -136,8 +136,10 @@ impl Worker {
     async fn wait(&self, heard: u64, stop: &CancelToken) -> u64 {
         let (store, clock) = (&self.harness.opener().store, &self.harness.opener().world.clock);
         let poll = Duration::from_millis(self.settings.poll_ms);
+        let now = clock.now();
         let soonest = match store.next_due().await {
-            Ok(Due::At(at)) => at.since(clock.now()).min(poll),
+            Ok(Due::At(at)) if at > now => at.since(now).min(poll),
+            // What is due already is run, here or by whoever owns it.
             _ => poll,
         };
         let changed = async {

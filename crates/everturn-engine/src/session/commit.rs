@@ -114,6 +114,8 @@ impl Inner {
                 tracing::warn!(session = %self.id, %error, "nothing was stored; trying until it is");
             }
             self.check_open()?;
+            // Whoever says that it may be tried again at once must not keep the thread.
+            tokio::task::yield_now().await;
             tokio::select! {
                 () = self.opener.world.clock.sleep(error.retry_after().unwrap_or(REFUSED)) => {}
                 () = stop.cancelled() => {}

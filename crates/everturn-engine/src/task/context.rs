@@ -71,6 +71,7 @@ struct Inner {
     is_over: AtomicBool,
     /// The transaction of the commit that the step runs in.
     lent: Mutex<Option<Transaction>>,
+    is_joined: AtomicBool,
 }
 
 impl TaskContext {
@@ -86,6 +87,7 @@ impl TaskContext {
             registry: runner.host.registry(),
             is_over: AtomicBool::new(false),
             lent: Mutex::default(),
+            is_joined: AtomicBool::new(false),
         }))
     }
 
@@ -345,6 +347,7 @@ impl TaskContext {
 
     /// Lends the transaction of the commit that the step runs in.
     pub(super) fn lend(&self, tx: Transaction) {
+        self.0.is_joined.store(true, Ordering::SeqCst);
         *self.lent() = Some(tx);
     }
 
@@ -357,7 +360,10 @@ impl TaskContext {
     /// but for the one that the move holds.
     pub(super) fn end(&self, moves: Option<&Transaction>) {
         self.0.is_over.store(true, Ordering::SeqCst);
-        self.0.work.expire_but(moves);
+        // The commit that a step has joined goes on without it.
+        if !self.0.is_joined.load(Ordering::SeqCst) {
+            self.0.work.expire_but(moves);
+        }
     }
 }
 

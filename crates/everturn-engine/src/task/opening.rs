@@ -83,7 +83,7 @@ async fn count(runner: &Runner, ids: &[TaskId]) -> Result<()> {
 /// The record with one more attempt, or with what blocks it; none where neither is news.
 fn counted(runner: &Runner, task: &TaskRecord) -> Option<TaskRecord> {
     match runner.load(task) {
-        Ok(_) if task.attempts >= ATTEMPTS_MAX => None,
+        Ok(_) if task.attempts > ATTEMPTS_MAX => None,
         Ok(_) => Some(TaskRecord { attempts: task.attempts + 1, ..task.clone() }),
         Err(blocked) => {
             runner.note_blocked(task.id, blocked.clone());

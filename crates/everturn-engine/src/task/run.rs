@@ -103,7 +103,7 @@ impl Runner {
             Ok(loaded) => loaded,
             Err(blocked) => return self.block(task, blocked).await,
         };
-        if task.attempts >= ATTEMPTS_MAX {
+        if task.attempts > ATTEMPTS_MAX {
             let message =
                 format!("its step was begun {ATTEMPTS_MAX} times, and each time the process ended with it");
             return self.fault(task.id, TaskFailure::new("crash_loop", message)).await;
@@ -316,6 +316,8 @@ impl Runner {
 
     /// Waits before storage is asked again; not when the session closes.
     pub(super) async fn pause(&self, duration: Duration) {
+        // Whoever says that it may be tried again at once must not keep the thread.
+        tokio::task::yield_now().await;
         tokio::select! {
             () = self.session.0.opener.world.clock.sleep(duration) => {}
             () = self.closing.cancelled() => {}

@@ -1,6 +1,6 @@
 //! What a step's result becomes in a transaction: the move, what follows from it, and the steps that join its commit.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use everturn_core::{
     CancelToken, Error, Result,
@@ -17,6 +17,9 @@ use super::{
     step::{Left, Migrated, Moved, To},
 };
 use crate::Transaction;
+
+/// How long a step may take that joins a commit: less than anyone may hold the line.
+const JOIN_MAX: Duration = Duration::from_secs(3);
 
 /// How a task ends that does not do its work.
 pub(super) enum Cut {
@@ -105,8 +108,8 @@ impl Runner {
         let loaded = self.load(task).ok()?;
         let cx = TaskContext::new(self, task, CancelToken::new());
         cx.lend(tx);
-        let moved =
-            self.supervise(&cx, loaded.step(cx.clone()), None, |moved| moved.tx.as_ref()).await.ok()?;
+        let code = loaded.step(cx.clone());
+        let moved = self.supervise(&cx, code, Some(JOIN_MAX), |moved| moved.tx.as_ref()).await.ok()?;
         let Moved { to, record, tx } = moved;
         let mut tx = tx.or_else(|| cx.take_back())?;
         stage(&mut tx, task.id, record, to).await.ok()?;

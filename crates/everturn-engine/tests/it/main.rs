@@ -8,6 +8,7 @@ mod failures;
 mod keeping;
 mod kernel;
 mod support;
+mod tasks;
 mod transaction;
 mod trouble;
 mod turns;
