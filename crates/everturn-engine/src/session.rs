@@ -37,7 +37,7 @@ pub(crate) use commit::is_final;
 pub use context::WorkContext;
 use lease::Held;
 use line::{Hold, Line};
-pub(crate) use live::facts;
+pub(crate) use live::{Live, facts};
 pub use opener::Opener;
 use state::{Read, State};
 pub use stranger::SessionReader;

@@ -53,11 +53,11 @@ fn is_about_to_run(runner: &Runner, id: TaskId) -> bool {
 /// Tells those to stop that are not carried on.
 async fn abandon(runner: &Runner) -> Result<()> {
     let is_abandoned = |task: &&Arc<TaskRecord>| task.abandon_on_restart && task.abort.is_none();
-    let live = || {
+    let abandoned: Vec<TaskId> = {
         let state = runner.session.0.state();
-        state.live.tasks().filter(is_abandoned).map(|task| task.id).collect::<Vec<_>>()
+        let found = state.live.tasks().filter(is_abandoned).map(|task| task.id);
+        found.filter(|id| runner.was_found(*id)).collect()
     };
-    let abandoned: Vec<TaskId> = live().into_iter().filter(|id| runner.is_carried(*id)).collect();
     if abandoned.is_empty() {
         return Ok(());
     }

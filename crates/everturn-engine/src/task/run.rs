@@ -23,6 +23,9 @@ const RETRY: Duration = Duration::from_millis(500);
 /// How long the code may take that says what a faulted task leaves.
 const FAULT_MAX: Duration = Duration::from_secs(30);
 
+/// How much is kept of what escaped, in bytes.
+const FAILURE_MAX: usize = 16 << 10;
+
 /// How often a move that collides with what others committed is decided anew, before it counts as wrong.
 const COLLISIONS_MAX: u32 = 3;
 
@@ -42,8 +45,8 @@ impl Trouble {
     /// What a record says of it.
     fn failure(&self) -> TaskFailure {
         match self {
-            Self::Escaped(error) => error.failure().clone(),
-            Self::Panicked(message) => TaskFailure::new("panic", message),
+            Self::Escaped(error) => within_limit(error.failure()),
+            Self::Panicked(message) => within_limit(&TaskFailure::new("panic", message)),
             Self::TimedOut(after) => {
                 TaskFailure::new("timed_out", format!("its step had not ended after {after:?}"))
             }
@@ -57,6 +60,13 @@ impl Trouble {
             _ => None,
         }
     }
+}
+
+/// A failure that can be kept, whatever its code put into it.
+fn within_limit(failure: &TaskFailure) -> TaskFailure {
+    let cut = |text: &str, limit: usize| text[..text.floor_char_boundary(limit)].to_owned();
+    let detail = failure.detail.clone().filter(|detail| detail.get().len() <= FAILURE_MAX);
+    TaskFailure { kind: cut(&failure.kind, 256), message: cut(&failure.message, FAILURE_MAX), detail }
 }
 
 /// How long to wait before the same is tried again; none where trying again cannot help. A transaction that expired (a
@@ -311,7 +321,9 @@ impl Runner {
     async fn orphan(&self, id: TaskId, reason: &str, blocked: &Blocked) -> Result<()> {
         let mut tx = self.session.begin_last().await?;
         tx.end_task(id, TaskOutcome::Orphaned { reason: format!("{reason}; {blocked}") });
-        tx.commit_until(self.closing.clone()).await.map(drop)
+        tx.commit_until(self.closing.clone()).await?;
+        self.settled(&[id]);
+        Ok(())
     }
 
     /// Waits before storage is asked again; not when the session closes.

@@ -14,12 +14,15 @@ use everturn_core::{
     BoxFuture, CancelToken, Result,
     clock::Timestamp,
     id::TaskId,
-    task::{Blocked, Next, TaskRecord},
+    task::{Blocked, Next, TaskRecord, TaskState},
 };
 use tokio::sync::{Notify, watch as latest};
 
 use super::{AnyTask, Gate, StepHold, gate::Pass, mailbox, opening};
-use crate::{Registry, Session, session::facts};
+use crate::{
+    Registry, Session,
+    session::{Live, facts},
+};
 
 /// How often the step of a task may be begun anew after an owner of its session died with it.
 pub(super) const ATTEMPTS_MAX: u32 = 10;
@@ -89,6 +92,8 @@ impl Host {
 pub(crate) struct Runner {
     pub(crate) session: Session,
     pub(super) host: Arc<Host>,
+    /// The newest task that was live when the session was opened.
+    found_max: TaskId,
     table: Mutex<Table>,
     /// How many hold it.
     pub(super) holds: AtomicUsize,
@@ -104,7 +109,7 @@ struct Table {
     running: HashMap<TaskId, Running>,
     /// Tasks whose effect was begun by this owner, and what came of it is not stored.
     entered: HashSet<TaskId>,
-    /// Tasks that were live when the session was opened and have not moved since: an earlier owner may have run them.
+    /// Tasks that could go on when the session was opened and have not moved since: an earlier owner may have run them.
     carried: HashSet<TaskId>,
     /// Tasks that what is installed cannot run.
     blocked: HashMap<TaskId, Blocked>,
@@ -117,6 +122,13 @@ struct Table {
     is_mail_read: bool,
     /// Whether nothing more is started. Here, so that closing and starting cannot miss each other.
     is_closing: bool,
+}
+
+impl Table {
+    /// Whether a task waits for code; one that was told to stop no longer does.
+    fn is_blocked(&self, live: &Live, id: TaskId) -> bool {
+        self.blocked.contains_key(&id) && live.task(id).is_some_and(|task| task.abort.is_none())
+    }
 }
 
 /// A run under way.
@@ -137,10 +149,17 @@ struct Wait {
 
 impl Runner {
     pub(crate) fn new(session: Session, host: Arc<Host>) -> Arc<Self> {
-        let carried = session.0.state().live.tasks().map(|task| task.id).collect();
+        // Whoever listens was woken by nobody yet: what comes then has not been run.
+        let may_have_run = |task: &&Arc<TaskRecord>| !matches!(task.state, TaskState::Listening { .. });
+        let (found_max, carried) = {
+            let state = session.0.state();
+            let found_max = state.live.tasks().last().map_or(TaskId(0), |task| task.id);
+            (found_max, state.live.tasks().filter(may_have_run).map(|task| task.id).collect())
+        };
         Arc::new(Self {
             session,
             host,
+            found_max,
             table: Mutex::new(Table { carried, ..Table::default() }),
             holds: AtomicUsize::new(0),
             is_started: AtomicBool::new(false),
@@ -224,8 +243,8 @@ impl Runner {
     pub(crate) fn is_quiescent(&self) -> bool {
         let now = self.session.0.opener.world.clock.now();
         let (state, table) = (self.session.0.state(), self.table());
-        let could = |id: &TaskId| !table.blocked.contains_key(id);
-        let is_able = || state.live.able(TaskId(0)).chain(state.live.due(now)).any(|id| could(&id));
+        let could = |id: TaskId| !table.is_blocked(&state.live, id);
+        let is_able = || state.live.able(TaskId(0)).chain(state.live.due(now)).any(could);
         table.running.is_empty() && (self.is_held() || (table.is_open && table.is_mail_read && !is_able()))
     }
 
@@ -252,6 +271,11 @@ impl Runner {
         table.entered.contains(&id) || table.carried.contains(&id)
     }
 
+    /// Whether a task that is live was so when the session was opened.
+    pub(super) fn was_found(&self, id: TaskId) -> bool {
+        id <= self.found_max
+    }
+
     pub(super) fn is_carried(&self, id: TaskId) -> bool {
         self.table().carried.contains(&id)
     }
@@ -263,6 +287,7 @@ impl Runner {
             table.entered.remove(id);
             table.carried.remove(id);
             table.collisions.remove(id);
+            table.blocked.remove(id);
         }
     }
 
@@ -335,10 +360,7 @@ impl Runner {
         if table.is_closing || table.running.len() >= self.host.limits.session_running_max {
             return None;
         }
-        let is_told_to_stop = |id: &TaskId| state.live.task(*id).is_some_and(|task| task.abort.is_some());
-        let can_run = |id: &TaskId| {
-            !table.running.contains_key(id) && (!table.blocked.contains_key(id) || is_told_to_stop(id))
-        };
+        let can_run = |id: &TaskId| !table.running.contains_key(id) && !table.is_blocked(&state.live, *id);
         state.live.due(now).chain(state.live.able(table.last)).find(can_run)
     }
 
