@@ -92,12 +92,13 @@ impl Killed<'_> {
             match Life::start(self.program, directory)?.end(kill_after)? {
                 End::Said(text) => {
                     // It was faster than that: the next moments come sooner.
-                    self.span = if kill_after.is_some() { self.span * 9 / 10 } else { self.span };
+                    self.span = if kill_after.is_some() { self.span * 8 / 10 } else { self.span };
                     return Ok((text, kills));
                 }
                 End::Killed => {
                     kills += 1;
-                    self.span = self.span * 11 / 10;
+                    // So that about four of five are killed, and the moments cover the whole life.
+                    self.span = self.span * 105 / 100;
                 }
                 End::ByItself => {}
             }
