@@ -84,10 +84,10 @@ async fn main() -> everturn::Result<()> {
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
     let program = std::env::current_exe().expect("this program");
-    let life = || Command::new(&program).arg(directory.path()).status().expect("this program runs").success();
-    assert!(!life(), "the first life ends in the middle");
+    let life = || Command::new(&program).arg(directory.path()).status().expect("this program runs").code();
+    assert_eq!(life(), None, "the first life is killed");
     assert_eq!(Bank(directory.path().join("bank")).charges().len(), 1, "and was charged by then");
-    assert!(life(), "the second ends well");
+    assert_eq!(life(), Some(0), "the second ends well");
     Ok(())
 }
 

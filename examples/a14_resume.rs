@@ -76,8 +76,8 @@ async fn main() -> everturn::Result<()> {
     // Killed.
     let directory = tempfile::tempdir().expect("a temporary directory");
     let program = std::env::current_exe().expect("this program");
-    let life = || Command::new(&program).arg(directory.path()).status().expect("this program runs").success();
-    assert_eq!([life(), life()], [false, true], "the first life is killed, the second counts to the end");
+    let life = || Command::new(&program).arg(directory.path()).status().expect("this program runs").code();
+    assert_eq!([life(), life()], [None, Some(0)], "the first life is killed, the second counts to the end");
     assert_eq!(Diary::of(directory.path()).lines(), happened, "to the letter as when it was closed");
     Ok(())
 }
