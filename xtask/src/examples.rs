@@ -15,18 +15,24 @@ use crate::{
 };
 
 /// How long one example may take.
-const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Builds all examples and runs those of the façade, one after the other.
 pub(crate) fn run() -> Passed {
     let artifacts =
         cargo("build --workspace --examples --profile ci --message-format json-render-diagnostics")
             .output()?;
-    let mut examples: Vec<PathBuf> = artifacts.lines().filter_map(example).collect();
-    examples.sort();
+    let examples = programs(&artifacts);
     examples.iter().try_for_each(|example| run_one(example))?;
     println!("{} examples ended well", examples.len());
     Ok(())
+}
+
+/// The programs of the façade's examples that cargo's output tells of, in the order of their names.
+pub(crate) fn programs(artifacts: &str) -> Vec<PathBuf> {
+    let mut examples: Vec<PathBuf> = artifacts.lines().filter_map(example).collect();
+    examples.sort();
+    examples
 }
 
 /// The program of an example of the façade, where a line of cargo's output tells of one.

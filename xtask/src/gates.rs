@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use crate::{
     command::{cargo, is_ci},
-    examples, fuzz,
+    examples, fuzz, killed,
 };
 
 /// Why a gate is shut, in words.
@@ -23,12 +23,13 @@ pub(crate) enum Deny {
 
 /// Runs all gates, and says which one is shut.
 pub(crate) fn pass(deny: Deny) -> ExitCode {
-    let gates: [(&str, &dyn Fn() -> Passed); 8] = [
+    let gates: [(&str, &dyn Fn() -> Passed); 9] = [
         ("format", &format),
         ("clippy", &clippy),
         ("tests", &tests),
         ("doctests", &doctests),
         ("examples", &examples::run),
+        ("killed at random", &|| killed::run(killed::RUNS, None)),
         ("fuzz", &fuzz::run),
         ("licences and bans", &|| licences(deny)),
         ("documentation", &documentation),

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args as Group, Parser, Subcommand};
 use everturn::{
-    id::{EntryId, SessionId},
+    id::{EntryId, SessionId, TaskId},
+    json::RawJson,
     model::ModelRef,
 };
 
@@ -19,9 +20,10 @@ use everturn::{
                   everturn run --continue \"and the largest?\" go on with the session that was used last\n  \
                   everturn sessions                          what is stored here\n  \
                   everturn demo                              see it killed and going on\n\n\
-                  Exit codes: 0 answered, 1 the turn failed, 2 wrong arguments or configuration, 3 not found,\n\
-                  4 the store cannot be used, 5 the session is open elsewhere, 6 storage refused for now,\n\
-                  130 cancelled, 143 stopped in mid-turn (everturn resume goes on)."
+                  Exit codes: 0 answered or done, 1 it failed, or work cannot go on here, 2 wrong arguments or\n\
+                  configuration, 3 not found, 4 the store cannot be used, 5 the session is open elsewhere,\n\
+                  6 storage refused for now, 130 cancelled, 143 stopped in mid-turn (everturn resume\n\
+                  goes on)."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -149,7 +151,44 @@ pub(crate) enum Command {
         #[arg(long)]
         ids: bool,
     },
-    /// Let a session go on where it was cut off.
+    /// Show what a session works on: its tasks, what each does or waits for, and what hangs on what.
+    ///
+    /// Nothing is taken or changed: whether a task runs at this moment, only the process knows that runs it.
+    #[command(
+        after_help = "Examples:\n  everturn tasks                  of the session that was used last\n  \
+                            everturn tasks ID --all         those that have ended too, with how\n  \
+                            everturn tasks ID --json | jq -r 'select(.blocked) | .kind'"
+    )]
+    Tasks {
+        /// The session; the one that was used last, without it.
+        id: Option<SessionId>,
+        /// Those that have ended too.
+        #[arg(long)]
+        all: bool,
+        /// Print JSON lines.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Tell a task that something happened, whichever process runs it.
+    ///
+    /// The signal is stored, and taken once where the session runs, now or next. It may come before the task waits for it.
+    #[command(after_help = "Examples:\n  everturn signal ID 7 answer true\n  \
+                            everturn signal ID 7 paid '{\"cents\": 1250}' --key invoice-7    twice is once")]
+    Signal {
+        /// The session.
+        id: SessionId,
+        /// The task, as `everturn tasks` names it.
+        task: TaskId,
+        /// The signal's name.
+        name: String,
+        /// What it says, as JSON; null, without it.
+        #[arg(value_name = "JSON", value_parser = payload, allow_negative_numbers = true)]
+        payload: Option<RawJson>,
+        /// Your own name of it: signalling again under it changes nothing, and says what became of it.
+        #[arg(long)]
+        key: Option<String>,
+    },
+    /// Let a session go on where it was cut off, and say of what is left why it does not go on.
     Resume {
         /// The session.
         id: SessionId,
@@ -187,6 +226,12 @@ impl Which {
     pub(crate) fn is_new(&self) -> bool {
         self.session.is_none() && !self.r#continue
     }
+}
+
+/// What a signal says.
+fn payload(text: &str) -> Result<RawJson, String> {
+    RawJson::parse(text)
+        .map_err(|error| format!("{error}; text is written in quotes: '\"{}\"'", text.escape_default()))
 }
 
 /// A label as it is written: NAME=VALUE.

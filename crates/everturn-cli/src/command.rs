@@ -11,10 +11,13 @@ mod run;
 mod search;
 mod sessions;
 mod show;
+mod signal;
+mod tasks;
 mod upkeep;
 
-use everturn::storage::SearchQuery;
+use everturn::{json::RawJson, storage::SearchQuery, task::Signal};
 
+use self::signal::Told;
 use crate::{
     args::{Args, Command, Which},
     exit::{Exit, Failure},
@@ -39,6 +42,12 @@ pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
         Command::Backup { file } => upkeep::backup(&place, file).await,
         Command::Vacuum => upkeep::vacuum(&place).await,
         Command::Show { id, ids } => show::run(&place, id, ids).await,
+        Command::Tasks { id, all, json } => tasks::run(&place, id, all, json).await,
+        Command::Signal { id, task, name, payload, key } => {
+            let payload = payload.map_or_else(|| RawJson::of(&()), Ok)?;
+            let told = Told { session: id, task, signal: Signal { name, payload }, key };
+            signal::run(&place, told).await
+        }
         Command::Resume { id, json } => resume::run(&place, id, json).await,
         Command::Doctor { verify } => doctor::run(&place, verify).await,
         Command::Demo { child: None } => demo::run().await,

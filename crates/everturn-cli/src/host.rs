@@ -85,7 +85,8 @@ impl Host {
         })
     }
 
-    async fn last_used(&self) -> Result<SessionId, Failure> {
+    /// The session that was used last.
+    pub(crate) async fn last_used(&self) -> Result<SessionId, Failure> {
         let (mut last, mut query) =
             (None::<SessionRow>, SessionQuery { limit: PAGE, ..SessionQuery::default() });
         loop {
@@ -96,8 +97,10 @@ impl Host {
             last = last.into_iter().chain(page).max_by_key(|row| row.used);
         }
         last.map(|row| row.id).ok_or_else(|| {
-            Error::not_found("continue the last session: the store has none yet; ask without --continue")
-                .into()
+            Error::not_found(
+                "look for the session that was used last: the store has none yet; `everturn run` makes one",
+            )
+            .into()
         })
     }
 

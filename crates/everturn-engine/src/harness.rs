@@ -9,6 +9,7 @@ mod input;
 mod live;
 mod models;
 mod settle;
+mod signal;
 mod submission;
 mod task;
 mod turn;

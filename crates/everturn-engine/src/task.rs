@@ -29,6 +29,7 @@ pub use error::TaskError;
 pub(crate) use gate::Gate;
 pub use graph::{GraphWatch, Status, TaskGraph, TaskView};
 pub use hold::StepHold;
+pub(crate) use mailbox::SignalBody;
 pub(crate) use run::panic_text;
 pub(crate) use scheduler::{Host, RunLimits, Runner};
 pub use step::{Aborted, Remains, Step};

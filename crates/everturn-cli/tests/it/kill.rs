@@ -12,7 +12,7 @@ use crate::place::Place;
 const QUESTION: &str = "which function under src returns the largest number?";
 
 /// Starts a question and gives it a signal behind its `lines`-th line of events; false when it ended before.
-fn signal_after(place: &Place, lines: usize, signal: Signal) -> bool {
+pub(crate) fn signal_after(place: &Place, lines: usize, signal: Signal) -> bool {
     let mut command = place.command(&["run", "--json", QUESTION]);
     let mut child: Child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut events = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -7,4 +7,5 @@ mod doctor;
 mod keeping;
 mod kill;
 mod place;
+mod tasks;
 mod wire;
