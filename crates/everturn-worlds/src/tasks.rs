@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use alarm::Alarm;
 pub use branch::Tree;
-pub use checkout::Checkout;
+pub use checkout::{Cancelled, Checkout};
 pub use ledger::{Ledger, Line};
 pub use listener::{Listen, MAIL, Stranger};
 pub use moved::{Moved, NewCode, OldCode};

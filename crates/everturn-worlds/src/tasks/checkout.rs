@@ -5,11 +5,11 @@ use std::sync::Arc;
 use everturn::{
     Extension, NewTask, Result, Step, Task, TaskContext, TaskError, Transaction,
     id::TaskId,
-    task::{TaskFailure, WaitPolicy},
+    task::{Aborted, Remains, TaskFailure, WaitPolicy, tree::Reach},
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Ledger, Order, Pay, ROOT, Scenario};
+use super::{Ledger, Life, Order, Pay, ROOT, Scenario};
 
 /// A checkout whose second payment is declined while the others are on their way.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -19,6 +19,10 @@ pub struct Checkout {
     /// When that is.
     pub soon_ms: u64,
 }
+
+/// The same checkout, told to stop as soon as the session has so many commits.
+#[derive(Clone, Debug)]
+pub struct Cancelled(pub Checkout, pub u64);
 
 /// The code of a checkout.
 struct Buy(Arc<Ledger>);
@@ -33,6 +37,24 @@ impl Scenario for Checkout {
     }
 }
 
+impl Scenario for Cancelled {
+    fn code(&self, ledger: &Arc<Ledger>) -> Extension {
+        self.0.code(ledger)
+    }
+
+    fn begin(&self, tx: &mut Transaction) -> Result<()> {
+        self.0.begin(tx)
+    }
+
+    async fn attend(&self, life: &Life) -> Result<()> {
+        let tasks = life.tasks().await?;
+        let checkout = tasks.iter().find(|task| task.owner.is_none()).map(|task| task.id).unwrap_or_default();
+        life.until(|live| live.is_empty() || life.session.head().0 >= self.1).await?;
+        life.session.abort_task(checkout, "never mind", Reach::Ordinary).await?;
+        life.until(|live| live.is_empty()).await
+    }
+}
+
 /// The payments: done, declined, charged and not done, and not even charged when the second is declined.
 fn orders(Checkout { policy, soon_ms }: &Checkout) -> [Order; 4] {
     // Who is stopped is never done by itself; who is not gets there.
@@ -43,6 +65,13 @@ fn orders(Checkout { policy, soon_ms }: &Checkout) -> [Order; 4] {
         Order { amount: 4, after_ms: long_ms, ..Order::default() },
         Order { amount: 8, before_ms: long_ms, ..Order::default() },
     ]
+}
+
+impl Buy {
+    fn give_back(&self, cx: &TaskContext, payment: TaskId) {
+        // The key of a payment, as it was made of its session and its task.
+        self.0.refund(&format!("{}/{payment}/charge", cx.session_id()));
+    }
 }
 
 /// Where a checkout stands.
@@ -92,10 +121,12 @@ impl Task for Buy {
         if is_complete {
             return Ok(Step::done(sum));
         }
-        for payment in payments {
-            // The key of a payment, as it was made of its session and its task.
-            self.0.refund(&format!("{}/{payment}/charge", cx.session_id()));
-        }
+        payments.into_iter().for_each(|payment| self.give_back(cx, payment));
         Ok(Step::fail(TaskFailure::new("declined", "all was given back")).output(sum))
+    }
+
+    async fn abort(&self, cx: &TaskContext, _: &Checkout, _: State) -> Result<Aborted<Self>, TaskError> {
+        cx.children().await?.iter().for_each(|payment| self.give_back(cx, payment.id));
+        Ok(Remains::default())
     }
 }

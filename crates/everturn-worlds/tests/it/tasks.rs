@@ -7,6 +7,7 @@ mod code;
 mod killed;
 mod money;
 mod signals;
+mod troubled;
 mod workers;
 
 use std::{
@@ -36,6 +37,8 @@ struct World {
     memory: Store,
     ledger: Arc<Ledger>,
     clock: Leaping,
+    /// What makes the store worse than it is.
+    around: Box<dyn Fn(Store) -> Store>,
 }
 
 /// Which operations of the store are counted.
@@ -56,7 +59,17 @@ struct Stop {
 impl World {
     fn new() -> Self {
         let clock = Leaping::at(Timestamp(1_000_000_000));
-        Self { memory: Store::new(Memory::new()), ledger: Arc::default(), clock }
+        Self {
+            memory: Store::new(Memory::new()),
+            ledger: Arc::default(),
+            clock,
+            around: Box::new(|store| store),
+        }
+    }
+
+    /// A world with a store that is not quite ours.
+    fn with(around: impl Fn(Store) -> Store + 'static) -> Self {
+        Self { around: Box::new(around), ..Self::new() }
     }
 
     /// One life that does something; none when it was stopped.
@@ -65,18 +78,10 @@ impl World {
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        self.life_over(self.memory.clone(), stop, does)
-    }
-
-    /// The same over a store that is not quite ours.
-    fn life_over<T, F>(&self, store: Store, stop: Option<Stop>, does: impl FnOnce(Place) -> F) -> Option<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T>> + Send + 'static,
-    {
         // The runtime is the process: dropping it ends every task where it stands.
         let runtime = self.clock.runtime();
         let stopped = CancelToken::new();
+        let store = (self.around)(self.memory.clone());
         let stopping = Stopping { store, stop, count: AtomicU64::new(0), stopped: stopped.clone() };
         let store = Store::new(Layered(stopping));
         let place = Place { store, world: self.clock.world(), ledger: self.ledger.clone() };

@@ -1,10 +1,9 @@
 //! Payments and checkouts: nothing is charged twice, and nothing stays charged that was not bought.
 
 use everturn::task::WaitPolicy;
-use everturn_testkit::late::{Fate, Losses};
-use everturn_worlds::tasks::{Checkout, Payment};
+use everturn_worlds::tasks::{Cancelled, Checkout, Payment};
 
-use super::{World, explore_all, limited};
+use super::{Count, World, explore_all, stops};
 
 #[test]
 fn a_payment_that_stops_anywhere_is_charged_once_and_its_task_is_the_receipt() {
@@ -18,7 +17,7 @@ fn a_payment_that_stops_anywhere_is_charged_once_and_its_task_is_the_receipt() {
     assert!(receipt.tasks[0].ends_with("completed with 12"), "{receipt:?}");
 }
 
-fn checkout(policy: WaitPolicy) -> Checkout {
+pub(super) fn checkout(policy: WaitPolicy) -> Checkout {
     Checkout { policy, soon_ms: 60_000 }
 }
 
@@ -54,28 +53,19 @@ fn a_checkout_that_waits_for_all_and_stops_anywhere_keeps_no_money() {
 }
 
 #[test]
-fn a_checkout_whose_answers_are_lost_keeps_no_money_and_charges_nothing_twice() {
-    let expected = World::new().live(&checkout(WaitPolicy::FailFast), None).unwrap();
+fn a_checkout_that_is_told_to_stop_at_any_commit_keeps_no_money() {
     let mut worlds = 0;
-    for fate in [Fate::Arrived, Fate::Lost] {
-        for number in 1.. {
-            let (world, losses) = (World::new(), Losses::default());
-            losses.lose(number, fate);
-            let store = losses.around(world.memory.clone());
-            let counted = everturn_testkit::counting::Counts::default();
-            let store = counted.around(store);
-            let outcome =
-                world.life_over(store, None, |place| limited(checkout(WaitPolicy::FailFast), place)).unwrap();
-            let when = format!("the answer to commit {number} is lost: {fate:?}");
-            assert_eq!(outcome, expected, "{when}");
-            assert_eq!(world.ledger.balance(), 0, "{when}");
-            assert_eq!(world.ledger.charges().iter().sum::<i64>(), 5, "{when}");
-            if counted.of("commit") < number {
-                break;
-            }
+    for commits in 2..=13 {
+        let scenario = Cancelled(checkout(WaitPolicy::FailFast), commits);
+        for stop in stops(Count::Commits).skip(usize::try_from(commits).unwrap() % 3).step_by(3) {
+            let (world, when) = (World::new(), format!("told at {commits}, {stop:?}"));
+            let Some(outcome) = world.explore(&scenario, &[stop]) else { break };
+            assert_eq!(outcome.findings, Vec::<String>::new(), "{when}");
+            assert!(outcome.tasks.iter().all(|task| !task.contains(": faulted")), "{when}: {outcome:?}");
+            assert_eq!(world.ledger.balance(), 0, "{when}: {outcome:?} {:?}", world.ledger.lines());
             worlds += 1;
         }
     }
-    println!("{worlds} worlds with a lost answer");
-    assert!(worlds > 20, "{worlds} worlds");
+    println!("{worlds} worlds of a checkout that is told to stop");
+    assert!(worlds > 80, "{worlds} worlds");
 }
