@@ -13,6 +13,9 @@ use everturn::{
 };
 use tokio::{runtime::Runtime, sync::oneshot};
 
+/// How often it leaps without getting anywhere before someone is stuck.
+const STOOD_MAX: u64 = 10_000;
+
 /// A clock that leaps. Clones are one clock.
 #[derive(Clone, Debug)]
 pub struct Leaping(Arc<Mutex<State>>);
@@ -26,12 +29,14 @@ struct State {
     /// Who waits until when, in the order in which they came.
     waits: BTreeMap<(u64, u64), oneshot::Sender<()>>,
     count: u64,
+    /// How often it leapt without getting anywhere.
+    stood: u64,
 }
 
 impl Leaping {
     /// A clock that shows a moment.
     pub fn at(wall: Timestamp) -> Self {
-        Self(Arc::new(Mutex::new(State { wall, ran_ms: 0, waits: BTreeMap::new(), count: 0 })))
+        Self(Arc::new(Mutex::new(State { wall, ran_ms: 0, waits: BTreeMap::new(), count: 0, stood: 0 })))
     }
 
     /// A world with this time. Its ids are random as everywhere.
@@ -61,6 +66,8 @@ impl Leaping {
             let Some(((until, _), wait)) = state.waits.pop_first() else { return };
             let passed = until.saturating_sub(state.ran_ms);
             state.ran_ms += passed;
+            state.stood = if passed == 0 { state.stood + 1 } else { 0 };
+            assert!(state.stood < STOOD_MAX, "somebody waits for no time at all, again and again");
             state.wall = state.wall + Duration::from_millis(passed);
             wait
         };

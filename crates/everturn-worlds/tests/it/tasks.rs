@@ -8,6 +8,7 @@ mod killed;
 mod money;
 mod signals;
 mod troubled;
+mod worker;
 mod workers;
 
 use std::{
