@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use everturn::{
     ErrorKind, Extension, NewTask, Result, Step, Task, TaskContext, TaskError, Transaction,
+    conversation::Ownership,
     json::RawJson,
     task::{Aborted, Remains, Signal, tree::Reach},
 };
@@ -14,7 +15,7 @@ use super::{Ledger, Life, Line, ROOT, Scenario};
 /// The signal that lets a task end by itself.
 const ENOUGH: &str = "enough";
 
-/// A tree three deep, with a background branch. Its root is told to stop as soon as the session has so many commits.
+/// A tree three deep, with a branch in a conversation of its own and one in the background. Its root is told to stop as soon as the session has so many commits.
 #[derive(Clone, Debug)]
 pub struct Tree {
     /// How many.
@@ -29,6 +30,9 @@ struct Branch {
     name: String,
     #[serde(default)]
     is_background: bool,
+    /// Whether it hangs on the one above by a conversation of its own.
+    #[serde(default)]
+    is_apart: bool,
     #[serde(default)]
     below: Vec<Branch>,
 }
@@ -38,14 +42,15 @@ struct Grow(Arc<Ledger>);
 
 impl Branch {
     fn new(name: &str, below: Vec<Branch>) -> Self {
-        Self { name: name.into(), is_background: false, below }
+        Self { name: name.into(), is_background: false, is_apart: false, below }
     }
 
     fn tree() -> Self {
         let leaf = |name| Self::new(name, Vec::new());
         let middle = |name, first, second| Self::new(name, vec![leaf(first), leaf(second)]);
         let watch = Self { is_background: true, ..Self::new("watch", vec![leaf("watch/a")]) };
-        Self::new("root", vec![middle("a", "a/a", "a/b"), middle("b", "b/a", "b/b"), watch])
+        let apart = Self { is_apart: true, ..Self::new("c", vec![leaf("c/a")]) };
+        Self::new("root", vec![middle("a", "a/a", "a/b"), middle("b", "b/a", "b/b"), apart, watch])
     }
 }
 
@@ -102,8 +107,12 @@ impl Task for Grow {
         }
         let mut tx = cx.begin().await?;
         for below in &branch.below {
-            let child = cx.child::<Self>(below)?;
-            tx.create_task(NewTask { background: below.is_background, ..child })?;
+            let mut child = NewTask { background: below.is_background, ..cx.child::<Self>(below)? };
+            if below.is_apart {
+                child.conversation = tx.create_conversation(Ownership::Task(cx.id()));
+                child.owner = None;
+            }
+            tx.create_task(child)?;
         }
         Ok(Step::wait_signal(ENOUGH, State::Rests).with(tx))
     }
