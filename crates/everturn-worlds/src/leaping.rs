@@ -97,7 +97,7 @@ impl Clock for Leaping {
         };
         Box::pin(async move {
             if wake.await.is_err() {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         })
     }

@@ -152,7 +152,7 @@ impl Stopping {
         }
         // A world that stands still does nothing more, not even when it is taken down.
         if self.stopped.is_cancelled() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }
