@@ -69,18 +69,18 @@ impl Worker {
     pub async fn run(mut self, stop: &CancelToken) -> Result<()> {
         let mut heard = 0;
         while !stop.is_cancelled() {
+            let looked = self.harness.opener().world.clock.now();
             match self.turn_over().await {
                 Err(error) if error.is_passing() => {
                     tracing::warn!(%error, "a worker cannot look for work; trying again");
                 }
                 done => done?,
             }
-            heard = self.wait(heard, stop).await;
+            heard = self.wait(heard, looked, stop).await;
         }
-        for session in self.open.into_values() {
-            session.close().await?;
-        }
-        Ok(())
+        // All at once: each may take its time to stop what runs.
+        let closing = self.open.values().map(give_up);
+        futures_util::future::join_all(closing).await.into_iter().collect()
     }
 
     /// Gives up what rests, and opens what wants to run.
@@ -88,7 +88,7 @@ impl Worker {
         let rests: Vec<_> = self.open.iter().filter(|(_, open)| open.rests()).map(|(id, _)| *id).collect();
         for id in rests {
             if let Some(session) = self.open.remove(&id) {
-                session.close().await?;
+                give_up(&session).await?;
             }
         }
         let room = self.settings.sessions_max.saturating_sub(self.open.len());
@@ -132,14 +132,13 @@ impl Worker {
         Ok(row.is_none_or(|row| row.used == *used))
     }
 
-    /// Waits until there may be something to do.
-    async fn wait(&self, heard: u64, stop: &CancelToken) -> u64 {
+    /// Waits until there may be something to do that was not there at the last look.
+    async fn wait(&self, heard: u64, looked: Timestamp, stop: &CancelToken) -> u64 {
         let (store, clock) = (&self.harness.opener().store, &self.harness.opener().world.clock);
         let poll = Duration::from_millis(self.settings.poll_ms);
-        let now = clock.now();
         let soonest = match store.next_due().await {
-            Ok(Due::At(at)) if at > now => at.since(now).min(poll),
-            // What is due already is run, here or by whoever owns it.
+            // What was due then runs, or has no room, or is another's.
+            Ok(Due::At(at)) if at > looked => at.since(clock.now()).min(poll),
             _ => poll,
         };
         let changed = async {
@@ -162,6 +161,14 @@ impl Worker {
             none if none.is_empty() => std::future::pending().await,
             some => drop(futures_util::future::select_all(some).await),
         }
+    }
+}
+
+/// Closes a session. One that is not there any more, because whoever owned it next deleted it, is closed.
+async fn give_up(session: &LiveSession) -> Result<()> {
+    match session.close().await {
+        Err(error) if error.is_deleted() => Ok(()),
+        closed => closed,
     }
 }
 

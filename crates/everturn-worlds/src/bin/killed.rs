@@ -1,6 +1,7 @@
 //! Runs a scenario on a SQLite file and kills its own process on the way:
 //!
 //! * `killed turns DIRECTORY [before|after N]`: at a commit;
+//! * `killed payment|ticker|checkout|tree DIRECTORY [before|after N]`: at a commit;
 //! * `killed kernel DIRECTORY [before|after N]`: at an operation;
 //! * `killed kernel DIRECTORY step NAME`: before a step;
 //! * `killed kernel DIRECTORY ring N`: when the store has rung so often while it deletes a session.
@@ -11,6 +12,8 @@ use std::{
     env,
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
+    time::Duration,
 };
 
 use everturn::{
@@ -18,9 +21,15 @@ use everturn::{
     id::{Epoch, OwnerId, SessionId},
     storage::{Layer, Layered},
     store::{self, Options, Store},
+    task::{WaitPolicy, tree::Reach},
 };
 use everturn_testkit::watched::{Moment, Watched};
-use everturn_worlds::{kernel, notebook::Notebook, operations, scenario};
+use everturn_worlds::{
+    kernel,
+    notebook::Notebook,
+    operations, scenario,
+    tasks::{Checkout, Ledger, Payment, Place, Scenario, Ticker, Tree, live},
+};
 use rustix::process::{Signal, getpid, kill_process};
 
 #[tokio::main]
@@ -71,21 +80,44 @@ impl Kill {
 async fn run() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [scenario, directory, kill @ ..] = arguments.as_slice() else {
-        return Err("usage: killed turns|kernel DIRECTORY [WHEN]".into());
+        return Err("usage: killed turns|kernel|payment|ticker|checkout|tree DIRECTORY [WHEN]".into());
     };
     let (directory, kill) = (PathBuf::from(directory), Kill::of(kill)?);
     let url = format!("sqlite:{}", directory.join("store.db").display());
     let store = store::open(&url, Options::new(World::system().owner())).await?;
     let came_to = match scenario.as_str() {
         "turns" => turns(store, &directory, kill).await?,
+        "payment" => tasks(Payment, store, &directory, kill).await?,
+        "ticker" => tasks(Ticker(Duration::from_millis(5)), store, &directory, kill).await?,
+        "checkout" => {
+            let checkout = Checkout { policy: WaitPolicy::FailFast, soon_ms: 5 };
+            tasks(checkout, store, &directory, kill).await?
+        }
+        "tree" => tasks(Tree { commits: 7, reach: Reach::Ordinary }, store, &directory, kill).await?,
         _ => kernel(store, &directory, kill).await?,
     };
     println!("{came_to}");
     Ok(())
 }
 
+/// A store at whose commits the process ends.
+fn watched(store: Store, kill: Kill) -> Store {
+    Store::new(Layered(Watched::new(store, move |moment, number| kill.meet_at(moment, number))))
+}
+
+async fn tasks(
+    scenario: impl Scenario,
+    store: Store,
+    directory: &Path,
+    kill: Kill,
+) -> Result<serde_json::Value> {
+    let ledger = Arc::new(Ledger::open(&directory.join("ledger")));
+    let place = Place { store: watched(store, kill), world: World::system(), ledger };
+    Ok(serde_json::json!(live(&scenario, place).await?))
+}
+
 async fn turns(store: Store, directory: &Path, kill: Kill) -> Result<serde_json::Value> {
-    let store = Store::new(Layered(Watched::new(store, move |moment, number| kill.meet_at(moment, number))));
+    let store = watched(store, kill);
     let outcome = scenario::live(store, &directory.join("effects")).await?;
     Ok(serde_json::json!(outcome))
 }

@@ -5,4 +5,5 @@ mod explorer;
 mod kernel;
 mod killed;
 mod processes;
+mod tasks;
 mod tidy;
