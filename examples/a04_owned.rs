@@ -95,6 +95,6 @@ async fn delegate(session: &Session) -> everturn::Result<Child> {
 }
 
 async fn tasks(session: &Session) -> everturn::Result<usize> {
-    let live = TaskQuery { session: session.id(), live: true, ids: None, owner: None };
+    let live = TaskQuery::live(session.id());
     Ok(session.store().tasks(live).await?.len())
 }

@@ -23,7 +23,7 @@ use crate::{
     usage::UsageRow,
     verify::Finding,
 };
-pub use batch::{Batch, Committed, Due, Durability, Write};
+pub use batch::{Batch, Committed, Due, Durability, Write, weight_of_task};
 pub use blob::{BlobPart, BlobQuery, CHUNK, Chunk, Seal};
 pub use change::{Change, ChangeQuery, Changes, DocumentChange, EpochStart, Part, View, ViewQuery};
 pub use lease::{Claim, Create, Created, Lease, NewSession, SessionRow};

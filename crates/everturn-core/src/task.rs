@@ -59,6 +59,9 @@ pub struct TaskRecord {
     /// What ended its last wait for a signal; until its next move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken: Option<Woken>,
+    /// How often it has moved.
+    #[serde(default, skip_serializing_if = "is_none_yet")]
+    pub moves: u64,
     /// How often an owner of the session set out to run its present step after another one had, or may have; a move
     /// clears it.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -251,6 +254,7 @@ impl TaskRecord {
             memos: BTreeMap::new(),
             signals: Vec::new(),
             woken: None,
+            moves: 0,
             attempts: 0,
             blocked: None,
             abort: None,
@@ -291,6 +295,7 @@ impl TaskRecord {
     /// Moves it: what belonged to the step that led here is gone.
     pub fn go(&mut self, state: TaskState) {
         self.state = state;
+        self.moves += 1;
         (self.woken, self.attempts, self.blocked) = (None, 0, None);
     }
 
@@ -319,5 +324,9 @@ fn present<'de, D: Deserializer<'de>>(json: D) -> Result<Option<RawJson>, D::Err
 }
 
 fn is_zero(value: &u32) -> bool {
+    *value == 0
+}
+
+fn is_none_yet(value: &u64) -> bool {
     *value == 0
 }

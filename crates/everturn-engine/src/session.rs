@@ -33,11 +33,10 @@ use tokio::sync::{Notify, OwnedMutexGuard, watch as latest};
 
 use crate::archive::is_half_restored;
 pub use blob::BlobWriter;
-pub(crate) use commit::is_final;
 pub use context::WorkContext;
 use lease::Held;
 use line::{Hold, Line};
-pub(crate) use live::{Live, facts};
+pub(crate) use live::{Live, facts, timeless};
 pub use opener::Opener;
 use state::{Read, State};
 pub use stranger::SessionReader;
@@ -80,6 +79,8 @@ pub(crate) struct Inner {
     /// Told when a commit changed tasks, and when the session is shut.
     pub(crate) attention: Arc<Notify>,
     hub: Watchers,
+    /// Whether its last owner was gone without having given it up.
+    is_left_behind: bool,
     lease: Held,
     keeper: OnceLock<lease::Keeper>,
 }
@@ -122,7 +123,7 @@ impl Session {
             Created::Existing(_) => None,
         };
         match lease::take(opener, create, lease).await? {
-            (Created::New(lease), Some(held)) => Self::start(opener, lease, held).await,
+            (Created::New(lease), Some(held)) => Self::start(opener, lease, held, false).await,
             (Created::Existing(id), _) => Self::open(opener, id).await,
             (Created::New(lease), None) => {
                 Err(Error::closed(format!("create session {}: its lease is lost", lease.session)))
@@ -135,26 +136,25 @@ impl Session {
     /// Errors: `NotFound`; `Owned` while someone else has it open.
     pub async fn open(opener: &Opener, id: SessionId) -> Result<Self> {
         let row = opener.store.session(id).await?;
-        if row.is_some_and(|row| is_half_restored(&row)) {
+        if row.as_ref().is_some_and(is_half_restored) {
             return Err(Error::conflict(format!(
                 "open session {id}: it is being brought back from an archive, or that was cut off; restore it again"
             )));
         }
-        Self::open_as_it_is(opener, id).await
+        Self::claim(opener, id, row.is_some_and(|row| row.owner.is_some())).await
     }
 
-    /// Opens a session, whatever its state.
-    pub(crate) async fn open_as_it_is(opener: &Opener, id: SessionId) -> Result<Self> {
+    async fn claim(opener: &Opener, id: SessionId, is_left_behind: bool) -> Result<Self> {
         let (store, claim) = (opener.store.clone(), opener.claim(id));
         let claim = async move { store.claim(claim).await };
         match lease::take(opener, claim, |lease| Some(*lease)).await? {
-            (lease, Some(held)) => Self::start(opener, lease, held).await,
+            (lease, Some(held)) => Self::start(opener, lease, held, is_left_behind).await,
             (_, None) => Err(Error::closed(format!("open session {id}: its lease is lost"))),
         }
     }
 
     /// Opens a session whose lease was taken; it is given up whatever goes wrong.
-    async fn start(opener: &Opener, lease: Lease, held: Held) -> Result<Self> {
+    async fn start(opener: &Opener, lease: Lease, held: Held, is_left_behind: bool) -> Result<Self> {
         let session = lease.session;
         let read = Read::of(&opener.store, session).await?;
         let inner = Arc::new(Inner {
@@ -166,6 +166,7 @@ impl Session {
             head: latest::Sender::new(lease.head),
             attention: Arc::default(),
             hub: Watchers::default(),
+            is_left_behind,
             lease: held,
             keeper: OnceLock::new(),
         });
@@ -178,9 +179,19 @@ impl Session {
         self.0.id
     }
 
+    /// Whether this is another handle to the same open session.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// How often it was claimed, this time included.
     pub fn epoch(&self) -> Epoch {
         self.0.epoch()
+    }
+
+    /// Whether its last owner was gone without having given it up: its process had ended.
+    pub(crate) fn was_left_behind(&self) -> bool {
+        self.0.is_left_behind
     }
 
     /// Who owns it.

@@ -9,6 +9,7 @@ mod error;
 mod gate;
 mod graph;
 mod hold;
+mod host;
 mod mailbox;
 mod opening;
 mod run;
@@ -29,9 +30,10 @@ pub use error::TaskError;
 pub(crate) use gate::Gate;
 pub use graph::{GraphWatch, Status, TaskGraph, TaskView};
 pub use hold::StepHold;
+pub(crate) use host::{Host, RunLimits};
 pub(crate) use mailbox::SignalBody;
 pub(crate) use run::panic_text;
-pub(crate) use scheduler::{Host, RunLimits, Runner};
+pub(crate) use scheduler::Runner;
 pub use step::{Aborted, Remains, Step};
 
 /// A kind of durable task.

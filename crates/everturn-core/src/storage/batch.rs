@@ -89,6 +89,7 @@ pub enum Due {
 /// assert!(matches!(write, Write::Conversation(_)));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a batch has few writes, and most of them are of these")]
 pub enum Write {
     /// A new conversation.
     Conversation(Conversation),
@@ -152,7 +153,7 @@ impl Write {
         let bytes = match self {
             Self::Entry(entry) | Self::Purge(entry) => entry.weight(),
             Self::Conversation(conversation) => RECORD + SPAN * conversation.lineage.spans().len(),
-            Self::Task(task) => RECORD + of_task(task),
+            Self::Task(task) => return weight_of_task(task),
             Self::Submission(submission) => RECORD + of_submission(submission),
             Self::Document(write) => write.revision.weight(),
             Self::Usage(row) => RECORD + row.model.len(),
@@ -163,6 +164,17 @@ impl Write {
         };
         bytes as u64
     }
+}
+
+/// What the write of a task [weighs](Write::weight).
+///
+/// ```
+/// use everturn_core::{clock::Timestamp, id::{ConversationId, TaskId}, storage::{Write, weight_of_task}, task::TaskRecord};
+/// let task = TaskRecord::new(TaskId(5), ConversationId::ROOT, "app.pay", Timestamp(0));
+/// assert_eq!(weight_of_task(&task), Write::Task(task.clone()).weight());
+/// ```
+pub fn weight_of_task(task: &TaskRecord) -> u64 {
+    (RECORD + of_task(task)) as u64
 }
 
 fn of_task(task: &TaskRecord) -> usize {

@@ -140,6 +140,18 @@ pub struct TaskQuery {
     pub owner: Option<TaskId>,
 }
 
+impl TaskQuery {
+    /// One task, live or not.
+    pub fn one(session: SessionId, id: TaskId) -> Self {
+        Self { session, live: false, ids: Some(vec![id]), owner: None }
+    }
+
+    /// All that have not ended.
+    pub fn live(session: SessionId) -> Self {
+        Self { session, live: true, ids: None, owner: None }
+    }
+}
+
 /// Which sessions want to run.
 ///
 /// ```

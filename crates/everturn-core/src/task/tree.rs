@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use super::{TaskOutcome, TaskRecord, TaskState, WaitPolicy};
 use crate::{
@@ -129,9 +129,9 @@ pub fn abort(forest: &mut impl Forest, id: TaskId, reason: &str, reach: Reach) -
     if forest.task(id).is_none() {
         return Aborting::AlreadyEnded;
     }
-    let mut left = vec![id];
+    let (mut left, mut seen) = (vec![id], HashSet::new());
     while let Some(id) = left.pop() {
-        let Some(task) = forest.task(id) else { continue };
+        let Some(task) = forest.task(id).filter(|_| seen.insert(id)) else { continue };
         if task.abort.is_none() {
             forest.put(TaskRecord { abort: Some(reason.into()), ..(*task).clone() });
         }

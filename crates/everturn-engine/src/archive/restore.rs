@@ -209,7 +209,7 @@ impl<R: AsyncBufRead + Unpin + Send> Restoring<R> {
 
     /// When the session wants to run next.
     async fn due(&self) -> Result<Due> {
-        let query = TaskQuery { session: self.header.id, live: true, ids: None, owner: None };
+        let query = TaskQuery::live(self.header.id);
         let live = self.lease.opener.store.tasks(query).await?;
         let is_ready = live.iter().any(|task| matches!(task.state, TaskState::Ready { .. }));
         Ok(if is_ready { Due::Now } else { Due::None })

@@ -144,11 +144,11 @@ impl Task for CallTask {
     }
 
     async fn abort(&self, cx: &TaskContext, intent: &Intent, _: Planned) -> Result<Aborted<Self>, TaskError> {
-        let registry = cx.registry().clone();
-        let ended = match cx.was_entered() {
-            true if !cx.was_carried() => told_to_stop(),
-            true if !may_repeat(intent, registry.tool(&intent.name)) => cut_off(),
-            _ => not_run(),
+        let ended = match cx.was_carried() {
+            _ if cx.was_entered_here() => told_to_stop(),
+            true if intent.replay == Replay::Safe => harmless(),
+            true => cut_off(),
+            false => not_run(),
         };
         remains(cx, &ended).await
     }
@@ -208,6 +208,14 @@ impl CallTask {
 fn may_repeat(intent: &Intent, tool: Option<&AnyTool>) -> bool {
     let declared = tool.map_or(Replay::Never, |tool| tool.spec().replay);
     intent.replay != Replay::Never && declared != Replay::Never
+}
+
+/// The end of a call that may have been begun, and does no harm when it was.
+fn harmless() -> Ended {
+    (
+        Outcome::Cancelled,
+        "The turn was cancelled. This call may have run; running it again does no harm.".into(),
+    )
 }
 
 /// The end of a call that was never begun.

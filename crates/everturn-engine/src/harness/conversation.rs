@@ -129,13 +129,14 @@ impl ConversationHandle {
         }
         tx.abort_work(self.id, "the conversation was aborted", reach);
         tx.commit().await?;
-        self.idle().await
+        self.wait_idle().await
     }
 
-    /// Returns when no ordinary work of the conversation is live and no input waits in it.
+    /// Returns when no ordinary work of the conversation is live and no input waits in it. Lets its work go on.
     ///
     /// Errors: `Closed` or `Fenced` when the session is given up meanwhile.
-    pub async fn idle(&self) -> Result<()> {
+    pub async fn wait_idle(&self) -> Result<()> {
+        self.live.resume();
         let is_idle = || self.live.session().0.state().live.is_idle(self.id).then_some(());
         self.live.when(|| std::future::ready(Ok(is_idle()))).await
     }
@@ -155,7 +156,9 @@ impl Transaction {
     /// The turn that runs in a conversation, as it stands in this transaction.
     pub(super) fn live_turn(&self, conversation: ConversationId) -> Option<Arc<TaskRecord>> {
         let below = self.below(Above::Conversation(conversation)).into_iter();
-        below.filter_map(|id| Transaction::task(self, id)).find(|task| task.kind == TurnTask::NAME)
+        // One whose end is settled takes no more.
+        let is_turn = |task: &Arc<TaskRecord>| task.kind == TurnTask::NAME && task.outcome().is_none();
+        below.filter_map(|id| Transaction::task(self, id)).find(is_turn)
     }
 
     /// Inputs that wait in a conversation, oldest first, as they stand in this transaction.

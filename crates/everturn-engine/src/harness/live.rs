@@ -238,7 +238,7 @@ impl LiveSession {
 
     /// The conversation of an ended turn, and the entry that keeps it.
     pub(super) async fn end_of(&self, turn: TaskId) -> Result<Option<(ConversationId, EntryId)>> {
-        let query = TaskQuery { session: self.id(), live: false, ids: Some(vec![turn]), owner: None };
+        let query = TaskQuery::one(self.id(), turn);
         let Some(task) = self.shared().opener.store.tasks(query).await?.pop() else { return Ok(None) };
         let TaskState::Ended { outcome } = &task.state else { return Ok(None) };
         let entry = outcome.output().filter(|_| task.kind == TurnTask::NAME).map(|output| output.read());

@@ -76,7 +76,7 @@ impl Harness {
 
     /// Proves that there is a task to be told something.
     async fn check_signalled(&self, session: SessionId, id: TaskId) -> Result<()> {
-        let query = TaskQuery { session, live: false, ids: Some(vec![id]), owner: None };
+        let query = TaskQuery::one(session, id);
         let task = self.opener().store.tasks(query).await?.pop();
         let task = task.ok_or_else(|| {
             Error::not_found(format!("signal task {id}: session {session} has no such task"))

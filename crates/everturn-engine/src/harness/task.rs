@@ -62,7 +62,7 @@ impl<T: Task> TaskHandle<T> {
             return Ok(live.clone());
         }
         let session = self.live.id();
-        let query = TaskQuery { session, live: false, ids: Some(vec![self.id]), owner: None };
+        let query = TaskQuery::one(session, self.id);
         let found = self.live.store().tasks(query).await?.pop();
         found.map(Arc::new).ok_or_else(|| {
             Error::not_found(format!("look for task {} of session {session}: there is none", self.id))

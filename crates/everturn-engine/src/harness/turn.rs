@@ -89,7 +89,7 @@ impl TurnTask {
         let mut turn = Turn::load(&shared, &tx, cx.id(), state)?;
         if matches!(turn.state.phase, Phase::Pinned(_)) && cx.was_entered() {
             let end = match ending {
-                Ending::Cancelled { .. } if !cx.was_carried() => RequestEnd::Aborted,
+                Ending::Cancelled { .. } if cx.was_entered_here() => RequestEnd::Aborted,
                 Ending::Cancelled { .. } => RequestEnd::Unknown,
                 _ => RequestEnd::Failed,
             };

@@ -53,14 +53,20 @@ pub struct Worker {
     harness: Harness,
     settings: WorkerSettings,
     open: BTreeMap<SessionId, LiveSession>,
-    /// Sessions that cannot be opened, and when they were last used: they are left alone until they change.
-    broken: HashMap<SessionId, Timestamp>,
+    /// Sessions that could not be opened, or ended by themselves, and until when they are left alone.
+    left_alone: HashMap<SessionId, Timestamp>,
 }
+
+/// How long a session is left alone in which something went wrong.
+const LEFT_ALONE: Duration = Duration::from_secs(30);
+
+/// How long a worker rests between two looks: the bell rings for every commit of the store.
+const REST: Duration = Duration::from_millis(25);
 
 impl Worker {
     /// A worker over a harness.
     pub fn new(harness: Harness, settings: WorkerSettings) -> Self {
-        Self { harness, settings, open: BTreeMap::new(), broken: HashMap::new() }
+        Self { harness, settings, open: BTreeMap::new(), left_alone: HashMap::new() }
     }
 
     /// Works until it is told to stop; then it closes what it has open, and the work goes on where that is opened next.
@@ -69,7 +75,7 @@ impl Worker {
     pub async fn run(mut self, stop: &CancelToken) -> Result<()> {
         let mut heard = 0;
         while !stop.is_cancelled() {
-            let looked = self.harness.opener().world.clock.now();
+            let looked = self.now();
             match self.turn_over().await {
                 Err(error) if error.is_passing() => {
                     tracing::warn!(%error, "a worker cannot look for work; trying again");
@@ -78,58 +84,61 @@ impl Worker {
             }
             heard = self.wait(heard, looked, stop).await;
         }
-        // All at once: each may take its time to stop what runs.
-        let closing = self.open.values().map(give_up);
-        futures_util::future::join_all(closing).await.into_iter().collect()
+        give_up(self.open.into_values()).await;
+        Ok(())
+    }
+
+    fn now(&self) -> Timestamp {
+        self.harness.opener().world.clock.now()
     }
 
     /// Gives up what rests, and opens what wants to run.
     async fn turn_over(&mut self) -> Result<()> {
-        let rests: Vec<_> = self.open.iter().filter(|(_, open)| open.rests()).map(|(id, _)| *id).collect();
-        for id in rests {
-            if let Some(session) = self.open.remove(&id) {
-                give_up(&session).await?;
-            }
-        }
+        let now = self.now();
+        let (ended, rest) =
+            (self.taken_out(|open| open.check_open().is_err()), self.taken_out(LiveSession::rests));
+        self.left_alone.extend(ended.iter().map(|session| (session.id(), now + LEFT_ALONE)));
+        give_up(rest.into_iter()).await;
+        self.left_alone.retain(|_, until| *until > now);
         let room = self.settings.sessions_max.saturating_sub(self.open.len());
-        let limit = if room == 0 { 0 } else { room + self.broken.len() };
-        let (now, code) = (self.harness.opener().world.clock.now(), self.harness.code());
-        let store = &self.harness.opener().store;
-        let found = store.runnable(RunnableQuery { now, code, limit }).await?;
-        for id in found {
-            if self.open.len() < self.settings.sessions_max && !self.is_broken(id).await? {
+        let limit = if room == 0 { 0 } else { room + self.left_alone.len() };
+        let query = RunnableQuery { now, code: self.harness.code(), limit };
+        for id in self.harness.opener().store.runnable(query).await? {
+            if self.open.len() < self.settings.sessions_max && !self.left_alone.contains_key(&id) {
                 self.take(id).await?;
             }
         }
         Ok(())
     }
 
+    /// The sessions that are no longer to be open.
+    fn taken_out(&mut self, is_over: impl Fn(&LiveSession) -> bool) -> Vec<LiveSession> {
+        let over: Vec<_> = self.open.iter().filter(|(_, open)| is_over(open)).map(|(id, _)| *id).collect();
+        over.iter().filter_map(|id| self.open.remove(id)).collect()
+    }
+
     /// Opens a session and lets it run; one that somebody else was faster to take, or that is not there yet, is left.
+    ///
+    /// Errors: that storage refuses for now. What is wrong with one session keeps none of the others waiting.
     async fn take(&mut self, id: SessionId) -> Result<()> {
         match self.harness.open_session(id).await {
             Ok(session) => {
                 session.resume();
-                self.broken.remove(&id);
                 self.open.insert(id, session);
                 Ok(())
             }
-            Err(error) => match error.kind() {
-                ErrorKind::Owned { .. } | ErrorKind::Conflict | ErrorKind::NotFound => Ok(()),
-                ErrorKind::Corrupt { .. } | ErrorKind::Newer { .. } => {
+            Err(error) if error.is_passing() => Err(error),
+            Err(error) => {
+                if !matches!(
+                    error.kind(),
+                    ErrorKind::Owned { .. } | ErrorKind::Conflict | ErrorKind::NotFound
+                ) {
                     tracing::error!(session = %id, %error, "a session cannot be opened");
-                    let row = self.harness.opener().store.session(id).await?;
-                    self.broken.extend(row.map(|row| (id, row.used)));
-                    Ok(())
+                    self.left_alone.insert(id, self.now() + LEFT_ALONE);
                 }
-                _ => Err(error),
-            },
+                Ok(())
+            }
         }
-    }
-
-    async fn is_broken(&self, id: SessionId) -> Result<bool> {
-        let Some(used) = self.broken.get(&id) else { return Ok(false) };
-        let row = self.harness.opener().store.session(id).await?;
-        Ok(row.is_none_or(|row| row.used == *used))
     }
 
     /// Waits until there may be something to do that was not there at the last look.
@@ -142,6 +151,7 @@ impl Worker {
             _ => poll,
         };
         let changed = async {
+            clock.sleep(REST).await;
             tokio::select! {
                 rung = store.doorbell(heard) => rung,
                 () = self.any_rests() => heard,
@@ -164,18 +174,21 @@ impl Worker {
     }
 }
 
-/// Closes a session. One that is not there any more, because whoever owned it next deleted it, is closed.
-async fn give_up(session: &LiveSession) -> Result<()> {
-    match session.close().await {
-        Err(error) if error.is_deleted() => Ok(()),
-        closed => closed,
-    }
+/// Closes sessions, all at once: each may take its time to stop what runs. What goes wrong with one is told to the log: it
+/// is no longer open either way.
+async fn give_up(sessions: impl Iterator<Item = LiveSession>) {
+    let closing = sessions.map(|session| async move {
+        if let Err(error) = session.close().await {
+            tracing::warn!(session = %session.id(), %error, "a session was given up, and not in order");
+        }
+    });
+    futures_util::future::join_all(closing).await;
 }
 
 impl LiveSession {
-    /// Whether nothing of it can run now, or it was given up.
+    /// Whether nothing of it can run now.
     fn rests(&self) -> bool {
-        self.check_open().is_err() || self.runner().is_quiescent()
+        self.runner().is_quiescent()
     }
 }
 

@@ -78,7 +78,7 @@ impl Drop for Sending<'_> {
 }
 
 /// Whether an error of storage ends this owner's right to write.
-pub(crate) fn is_final(error: &Error) -> bool {
+fn is_final(error: &Error) -> bool {
     error.is_deleted()
         || matches!(
             error.kind(),

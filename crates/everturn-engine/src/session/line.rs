@@ -26,7 +26,7 @@ pub(super) const HOLD_MAX: Duration = Duration::from_secs(10);
 /// The line in the hands of a transaction, until it commits, is dropped, or has kept others waiting for too long.
 pub(super) struct Hold {
     line: Mutex<Option<OwnedMutexGuard<Line>>>,
-    since: Timestamp,
+    since: Mutex<Timestamp>,
     at: &'static Location<'static>,
     /// Whether the work that began it was given up.
     is_given_up: AtomicBool,
@@ -34,7 +34,12 @@ pub(super) struct Hold {
 
 impl Hold {
     pub(super) fn new(line: OwnedMutexGuard<Line>, since: Timestamp, at: &'static Location<'static>) -> Self {
-        Self { line: Mutex::new(Some(line)), since, at, is_given_up: AtomicBool::new(false) }
+        Self {
+            line: Mutex::new(Some(line)),
+            since: Mutex::new(since),
+            at,
+            is_given_up: AtomicBool::new(false),
+        }
     }
 
     fn line(&self) -> MutexGuard<'_, Option<OwnedMutexGuard<Line>>> {
@@ -57,7 +62,16 @@ impl Hold {
 
     /// How much longer it may be held; all of it once a commit is under way.
     pub(super) fn left(&self, now: Timestamp) -> Duration {
-        if self.line().is_none() { HOLD_MAX } else { HOLD_MAX.saturating_sub(now.since(self.since)) }
+        if self.line().is_none() { HOLD_MAX } else { HOLD_MAX.saturating_sub(now.since(self.since())) }
+    }
+
+    fn since(&self) -> Timestamp {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts from now.
+    pub(super) fn renew(&self, now: Timestamp) {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
     /// Takes the line away from its holder.

@@ -158,7 +158,7 @@ impl Live {
 }
 
 /// What comes next for a task, before any moment has come.
-pub(super) fn timeless(forest: &impl Forest, task: &TaskRecord) -> Next {
+pub(crate) fn timeless(forest: &impl Forest, task: &TaskRecord) -> Next {
     facts(forest, task, Timestamp(i64::MIN)).next(task)
 }
 

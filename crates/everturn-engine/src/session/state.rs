@@ -101,7 +101,7 @@ pub(super) struct Read {
 impl Read {
     /// What lives in a session now.
     pub(super) async fn of(store: &Store, session: SessionId) -> Result<Self> {
-        let tasks = store.tasks(TaskQuery { session, live: true, ids: None, owner: None }).await?;
+        let tasks = store.tasks(TaskQuery::live(session)).await?;
         let live = SubmissionQuery { session, only: SubmissionFilter::Live };
         let submissions = store.submissions(live).await?;
         let places: BTreeSet<_> = tasks.iter().map(|task| task.conversation).collect();

@@ -110,7 +110,7 @@ impl SessionReader {
 
     /// Whether work of the session has not ended.
     pub async fn is_working(&self) -> Result<bool> {
-        let query = TaskQuery { session: self.row.id, live: true, ids: None, owner: None };
+        let query = TaskQuery::live(self.row.id);
         Ok(!self.store.tasks(query).await?.is_empty())
     }
 }

@@ -68,6 +68,8 @@ pub struct Transaction {
     writes: Vec<Write>,
     /// Where the record of an id stands among the writes.
     staged: HashMap<u64, usize>,
+    /// Tasks that it has created or has set to wait, which the index of what lives does not know.
+    new_work: Vec<TaskId>,
     slots: Vec<Slot>,
     forks: Vec<Fork>,
 }
@@ -86,6 +88,7 @@ impl Transaction {
             durability: Durability::Durable,
             writes: Vec::new(),
             staged: HashMap::new(),
+            new_work: Vec::new(),
             slots: Vec::new(),
             forks: Vec::new(),
         }
@@ -103,10 +106,27 @@ impl Transaction {
             hold: self.hold.clone(),
             writes: self.writes.clone(),
             staged: self.staged.clone(),
+            new_work: self.new_work.clone(),
             slots: slots.collect::<Result<_>>()?,
             forks: self.forks.clone(),
             ..*self
         })
+    }
+
+    /// Counts the time on the line from now: who goes on with the transaction is another.
+    pub(crate) fn begin_anew(&self) {
+        self.hold.renew(self.session.0.opener.world.clock.now());
+    }
+
+    /// Proves that it could be stored as it is.
+    ///
+    /// Errors: as [`commit`](Self::commit), before storage is asked.
+    pub(crate) async fn prove(&self) -> Result<()> {
+        let mut trial = self.copy()?;
+        trial.settle_submissions();
+        trial.refresh_forks().await?;
+        trial.settle_documents()?;
+        trial.check().await
     }
 
     pub(super) fn is_held_by(&self, hold: &Arc<Hold>) -> bool {
@@ -295,11 +315,6 @@ impl Transaction {
             Some(Write::Task(task)) => Some(Arc::new(task.clone())),
             _ => self.session.0.state().live.task(id).cloned(),
         }
-    }
-
-    /// Creates a task, or replaces its state.
-    pub(crate) fn put_task(&mut self, task: TaskRecord) {
-        self.stage(task.id.0, Write::Task(task));
     }
 
     /// A live submission as it stands in this transaction.

@@ -1,6 +1,11 @@
 //! Tasks with their types erased, as a registry holds them.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
 use everturn_core::{
     BoxFuture, Error,
@@ -12,6 +17,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     Remains, Step, Task, TaskContext, TaskError,
+    run::panic_text,
     step::{Left, Migrated, Moved, To},
 };
 
@@ -54,22 +60,35 @@ impl AnyTask {
         self.version
     }
 
-    /// Makes of a record what the code reads.
+    /// Whether it is new enough for a record. Runs nothing of it.
+    ///
+    /// Errors: that it is too old.
+    pub(crate) fn check(&self, record: &TaskRecord) -> Result<(), Blocked> {
+        let (Self { kind, version, .. }, needs) = (self, record.version);
+        if needs <= *version {
+            return Ok(());
+        }
+        let message = format!("version {needs} of {kind} wrote it, version {version} is installed");
+        Err(Blocked { by: BlockedBy::TooOld, needs, message })
+    }
+
+    /// Makes of a record what the code reads: runs its `start` or `migrate`.
     ///
     /// Errors: why it cannot be run by this code.
-    pub(crate) fn load(&self, record: &TaskRecord) -> Result<Box<dyn Loaded>, Blocked> {
+    pub(crate) fn load(&self, record: &TaskRecord) -> Result<Box<dyn Loaded>, Unloaded> {
+        self.check(record).map_err(Unloaded::Blocked)?;
         let Self { kind, version, code } = self;
-        if record.version > *version {
-            let needs = record.version;
-            let message = format!("version {needs} of {kind} wrote it, version {version} is installed");
-            return Err(Blocked { by: BlockedBy::TooOld, needs, message });
+        match catch_unwind(AssertUnwindSafe(|| code.load(record))) {
+            Ok(Ok(loaded)) => Ok(loaded),
+            Ok(Err(error)) => {
+                let from = record.version;
+                let message =
+                    format!("version {version} of {kind} cannot read what version {from} wrote: {error}");
+                let (by, needs) = (BlockedBy::MigrationFailed, version + 1);
+                Err(Unloaded::Blocked(Blocked { by, needs, message }))
+            }
+            Err(panic) => Err(Unloaded::Panicked(panic_text(&*panic).to_owned())),
         }
-        code.load(record).map_err(|error| {
-            let from = record.version;
-            let message =
-                format!("version {version} of {kind} cannot read what version {from} wrote: {error}");
-            Blocked { by: BlockedBy::MigrationFailed, needs: version + 1, message }
-        })
     }
 }
 
@@ -77,6 +96,14 @@ impl fmt::Debug for AnyTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AnyTask({}, version {})", self.kind, self.version)
     }
+}
+
+/// Why a record was not made what its code reads.
+pub(crate) enum Unloaded {
+    /// It waits for other code.
+    Blocked(Blocked),
+    /// The code panicked.
+    Panicked(String),
 }
 
 trait Code: Send + Sync {
@@ -99,6 +126,7 @@ struct Typed<T>(Arc<T>);
 
 struct Ready<T: Task> {
     task: Arc<T>,
+    deadline: Option<Duration>,
     input: T::Input,
     state: T::State,
     record: Migrated,
@@ -118,7 +146,8 @@ impl<T: Task> Code for Typed<T> {
             Some(checkpoint) => read("the checkpoint", &checkpoint)?,
             None => task.start(&input),
         };
-        Ok(Box::new(Ready { task, input, state, record: migrated }))
+        let deadline = task.deadline();
+        Ok(Box::new(Ready { task, deadline, input, state, record: migrated }))
     }
 }
 
@@ -128,12 +157,12 @@ fn read<V: DeserializeOwned>(what: &str, json: &RawJson) -> Result<V, Error> {
 
 impl<T: Task> Loaded for Ready<T> {
     fn deadline(&self) -> Option<Duration> {
-        self.task.deadline()
+        self.deadline
     }
 
     fn step(self: Box<Self>, cx: TaskContext) -> BoxFuture<'static, Result<Moved, TaskError>> {
         Box::pin(async move {
-            let Self { task, input, state, record } = *self;
+            let Self { task, input, state, record, .. } = *self;
             let limits = *cx.limits();
             let Step { to, tx } = task.step(&cx, &input, state).await?;
             let state = |state: &T::State| write(&limits, T::NAME, "the checkpoint", state);
@@ -152,7 +181,7 @@ impl<T: Task> Loaded for Ready<T> {
 
     fn abort(self: Box<Self>, cx: TaskContext) -> BoxFuture<'static, Result<Left, TaskError>> {
         Box::pin(async move {
-            let Self { task, input, state, record } = *self;
+            let Self { task, input, state, record, .. } = *self;
             let limits = *cx.limits();
             left(&limits, task.abort(&cx, &input, state).await?, record)
         })
@@ -164,7 +193,7 @@ impl<T: Task> Loaded for Ready<T> {
         why: TaskFailure,
     ) -> BoxFuture<'static, Result<Left, TaskError>> {
         Box::pin(async move {
-            let Self { task, input, state, record } = *self;
+            let Self { task, input, state, record, .. } = *self;
             let limits = *cx.limits();
             left(&limits, task.fault(&cx, &input, state, &why).await?, record)
         })

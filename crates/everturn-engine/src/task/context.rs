@@ -75,7 +75,12 @@ struct Inner {
 }
 
 impl TaskContext {
-    pub(super) fn new(runner: &Arc<Runner>, task: &TaskRecord, cancel: CancelToken) -> Self {
+    pub(super) fn new(
+        runner: &Arc<Runner>,
+        task: &TaskRecord,
+        registry: Arc<Registry>,
+        cancel: CancelToken,
+    ) -> Self {
         Self(Arc::new(Inner {
             runner: Arc::downgrade(runner),
             session: runner.session.clone(),
@@ -84,7 +89,7 @@ impl TaskContext {
             conversation: task.conversation,
             woken: task.woken.clone(),
             cancel,
-            registry: runner.host.registry(),
+            registry,
             is_over: AtomicBool::new(false),
             lent: Mutex::default(),
             is_joined: AtomicBool::new(false),
@@ -148,6 +153,11 @@ impl TaskContext {
     /// [`enter`](Self::enter), or any of an earlier owner of the session.
     pub fn was_entered(&self) -> bool {
         self.0.runner.upgrade().is_none_or(|runner| runner.was_entered(self.0.id))
+    }
+
+    /// Whether this owner of the session has begun the effect of this step.
+    pub(crate) fn was_entered_here(&self) -> bool {
+        self.0.runner.upgrade().is_some_and(|runner| runner.was_entered_here(self.0.id))
     }
 
     /// Whether an earlier owner of the session may have run this step.
@@ -219,7 +229,7 @@ impl TaskContext {
             tx.put_task(task);
             match tx.commit_until(self.closing()).await {
                 // Nothing was stored, and what was made must not be made again.
-                Err(error) if matches!(error.kind(), ErrorKind::Expired) => {}
+                Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Conflict) => {}
                 stored => return stored.map(|_| None),
             }
         }
@@ -252,13 +262,14 @@ impl TaskContext {
         self.0.session.store().tasks(TaskQuery { session, live: false, ids: None, owner }).await
     }
 
-    /// How a task ended; none while it lives.
+    /// How a task ended; none while it lives. A step that has joined the commit that ends it asks the
+    /// [transaction](Transaction::outcome).
     ///
     /// Errors: `Invalid` when there is no such task.
     pub async fn outcome(&self, id: TaskId) -> Result<Option<TaskOutcome>> {
         self.check("look for an outcome")?;
         let session = self.session_id();
-        let query = TaskQuery { session, live: false, ids: Some(vec![id]), owner: None };
+        let query = TaskQuery::one(session, id);
         let found = self.0.session.store().tasks(query).await?.pop();
         let task = found.ok_or_else(|| {
             Error::invalid(format!("look for the outcome of task {id}: there is no such task"))
@@ -348,6 +359,7 @@ impl TaskContext {
     /// Lends the transaction of the commit that the step runs in.
     pub(super) fn lend(&self, tx: Transaction) {
         self.0.is_joined.store(true, Ordering::SeqCst);
+        self.0.work.holds(&tx);
         *self.lent() = Some(tx);
     }
 

@@ -1,6 +1,6 @@
 //! Holding a session: nothing new is run until it is let go of.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::Arc;
 
 use super::Runner;
 
@@ -22,15 +22,14 @@ pub struct StepHold(Arc<Runner>);
 
 impl StepHold {
     pub(super) fn new(runner: &Arc<Runner>) -> Self {
-        runner.holds.fetch_add(1, Ordering::SeqCst);
+        runner.held(true);
         Self(runner.clone())
     }
 }
 
 impl Drop for StepHold {
     fn drop(&mut self) {
-        self.0.holds.fetch_sub(1, Ordering::SeqCst);
-        self.0.wake();
+        self.0.held(false);
     }
 }
 

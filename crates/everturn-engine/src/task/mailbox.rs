@@ -23,6 +23,9 @@ const POLL: Duration = Duration::from_secs(5);
 /// How long it rests between two looks: the bell rings for every commit of the store.
 const REST: Duration = Duration::from_millis(100);
 
+/// How much of why mail was refused is kept, in bytes.
+const REFUSAL_MAX: usize = 4 << 10;
+
 /// The body of mail that signals a task.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct SignalBody {
@@ -76,15 +79,25 @@ async fn take_all(runner: &Arc<Runner>) -> Result<()> {
     Ok(())
 }
 
-/// Takes one, and does what it asks.
+/// Takes one, and does what it asks. What cannot be done, or not be stored, is refused: nobody's mail keeps the others
+/// waiting.
 async fn take(runner: &Runner, mail: Mail) -> Result<()> {
-    let mut tx = runner.session.begin().await?;
-    let receipt = match act(&mut tx, &mail).await {
-        Ok(task) => Receipt::Accepted { id: Some(task.0) },
-        Err(error) if error.is_passing() => return Err(error),
-        Err(error) => Receipt::Refused { kind: word(error.kind()).into(), message: error.to_string() },
+    let error = match accept(runner, &mail).await {
+        Ok(()) => return Ok(()),
+        Err(error) if error.is_passing() || runner.session.0.check_open().is_err() => return Err(error),
+        Err(error) => error,
     };
-    tx.take(mail.key, receipt);
+    let mut message = error.to_string();
+    message.truncate(message.floor_char_boundary(REFUSAL_MAX));
+    let mut tx = runner.session.begin().await?;
+    tx.take(mail.key, Receipt::Refused { kind: word(error.kind()).into(), message });
+    tx.commit().await.map(drop)
+}
+
+async fn accept(runner: &Runner, mail: &Mail) -> Result<()> {
+    let mut tx = runner.session.begin().await?;
+    let task = act(&mut tx, mail).await?;
+    tx.take(mail.key.clone(), Receipt::Accepted { id: Some(task.0) });
     tx.commit().await.map(drop)
 }
 

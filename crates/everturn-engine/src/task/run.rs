@@ -11,11 +11,17 @@ use std::{
 use everturn_core::{
     BoxFuture, CancelToken, Error, ErrorKind, Result,
     id::TaskId,
-    task::{Blocked, BlockedBy, Next, TaskFailure, TaskOutcome, TaskRecord, TaskState, Woken},
+    task::{Blocked, Next, TaskFailure, TaskOutcome, TaskRecord, TaskState, Woken},
 };
 
-use super::{Runner, TaskContext, TaskError, code::Loaded, scheduler::ATTEMPTS_MAX, settle::Cut};
-use crate::{Transaction, session::is_final};
+use super::{
+    Runner, TaskContext, TaskError,
+    code::{Loaded, Unloaded},
+    scheduler::ATTEMPTS_MAX,
+    settle::Cut,
+    step::Left,
+};
+use crate::{Registry, Transaction};
 
 /// How long a task waits before it is tried again after storage refused.
 const RETRY: Duration = Duration::from_millis(500);
@@ -26,8 +32,11 @@ const FAULT_MAX: Duration = Duration::from_secs(30);
 /// How much is kept of what escaped, in bytes.
 const FAILURE_MAX: usize = 16 << 10;
 
-/// How often a move that collides with what others committed is decided anew, before it counts as wrong.
-const COLLISIONS_MAX: u32 = 3;
+/// How often a run whose move could not be stored for want of a transaction is run again, before it counts as wrong.
+const LOSSES_MAX: u32 = 3;
+
+/// How long a task rests whose end cannot be stored.
+const STUCK: Duration = Duration::from_secs(60);
 
 /// What kept a run from giving what it was to give.
 pub(super) enum Trouble {
@@ -69,14 +78,15 @@ fn within_limit(failure: &TaskFailure) -> TaskFailure {
     TaskFailure { kind: cut(&failure.kind, 256), message: cut(&failure.message, FAILURE_MAX), detail }
 }
 
-/// How long to wait before the same is tried again; none where trying again cannot help. A transaction that expired (a
-/// process that was stopped in the middle of it) stored nothing either.
+/// How long to wait before the same is tried again; none where trying again cannot help.
 fn pause_after(error: &Error) -> Option<Duration> {
-    match error.kind() {
-        ErrorKind::Unavailable { retry_after } => Some(retry_after.unwrap_or(RETRY)),
-        ErrorKind::Expired => Some(RETRY),
-        _ => None,
-    }
+    error.is_passing().then(|| error.retry_after().unwrap_or(RETRY))
+}
+
+/// Whether an error says that nothing was stored, for want of a transaction that still held: a process that was stopped in
+/// the middle of it, or commits that the power took away.
+fn is_loss(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Expired | ErrorKind::Conflict)
 }
 
 impl Runner {
@@ -90,35 +100,32 @@ impl Runner {
             Next::At(_) | Next::Rest => Ok(()),
         };
         let error = done.err()?;
-        let is_collision = matches!(error.kind(), ErrorKind::Conflict);
-        let pause = pause_after(&error).or(is_collision.then_some(RETRY));
-        match pause {
-            Some(_) => {
-                tracing::warn!(session = %self.session.id(), task = %id, %error, "nothing was stored; trying again");
-            }
-            None if is_final(&error) => {
-                tracing::debug!(session = %self.session.id(), task = %id, %error, "a step ended with its session");
-                self.session.0.shut(error);
+        let session = self.session.id();
+        if self.session.0.check_open().is_err() {
+            tracing::debug!(%session, task = %id, %error, "a run ended with its session");
+            return None;
+        }
+        match pause_after(&error).or(is_loss(&error).then_some(RETRY)) {
+            Some(pause) => {
+                tracing::warn!(%session, task = %id, %error, "nothing was stored; trying again");
+                Some(pause)
             }
             None => {
-                tracing::error!(session = %self.session.id(), task = %id, %error, "the task cannot be ended");
-                self.session.0.shut(error);
+                tracing::error!(%session, task = %id, %error, "what comes next for a task cannot be stored");
+                Some(STUCK)
             }
         }
-        pause
     }
 
     async fn step(self: &Arc<Self>, task: &TaskRecord, token: CancelToken) -> Result<()> {
-        let loaded = match self.load(task) {
-            Ok(loaded) => loaded,
-            Err(blocked) => return self.block(task, blocked).await,
-        };
-        if task.attempts > ATTEMPTS_MAX {
-            let message =
-                format!("its step was begun {ATTEMPTS_MAX} times, and each time the process ended with it");
-            return self.fault(task.id, TaskFailure::new("crash_loop", message)).await;
+        if task.attempts >= ATTEMPTS_MAX {
+            return self.crash_loop(task).await;
         }
-        let (cx, deadline) = (TaskContext::new(self, task, token), loaded.deadline());
+        let (loaded, registry) = match self.load(task) {
+            Ok(loaded) => loaded,
+            Err(unloaded) => return self.unloaded(task, unloaded).await,
+        };
+        let (cx, deadline) = (TaskContext::new(self, task, registry, token), loaded.deadline());
         match self.supervise(&cx, loaded.step(cx.clone()), deadline, |moved| moved.tx.as_ref()).await {
             Ok(moved) => match self.commit_move(task.id, moved).await {
                 Ok(()) => Ok(()),
@@ -130,11 +137,15 @@ impl Runner {
 
     async fn abort(self: &Arc<Self>, task: &TaskRecord, token: CancelToken) -> Result<()> {
         let reason = task.abort.clone().unwrap_or_default();
-        let loaded = match self.load(task) {
+        if task.attempts >= ATTEMPTS_MAX {
+            return self.crash_loop(task).await;
+        }
+        let (loaded, registry) = match self.load(task) {
             Ok(loaded) => loaded,
-            Err(blocked) => return self.orphan(task.id, &reason, &blocked).await,
+            Err(Unloaded::Blocked(blocked)) => return self.orphan(task.id, &reason, &blocked).await,
+            Err(unloaded) => return self.unloaded(task, unloaded).await,
         };
-        let (cx, deadline) = (TaskContext::new(self, task, token), loaded.deadline());
+        let (cx, deadline) = (TaskContext::new(self, task, registry, token), loaded.deadline());
         let left = self.supervise(&cx, loaded.abort(cx.clone()), deadline, |left| left.tx.as_ref()).await;
         let trouble = match left {
             Ok(left) => match self.commit_end(task.id, Cut::Aborted(reason), Some(left)).await {
@@ -144,6 +155,25 @@ impl Runner {
             Err(trouble) => trouble,
         };
         self.failed(task.id, trouble).await
+    }
+
+    /// What follows when the code of a task could not begin.
+    async fn unloaded(self: &Arc<Self>, task: &TaskRecord, unloaded: Unloaded) -> Result<()> {
+        match unloaded {
+            Unloaded::Blocked(blocked) => self.block(task, blocked).await,
+            Unloaded::Panicked(message) => self.failed(task.id, Trouble::Panicked(message)).await,
+        }
+    }
+
+    /// Ends a task whose step ends its process, again and again. Where saying what it leaves did so too, it leaves nothing.
+    async fn crash_loop(self: &Arc<Self>, task: &TaskRecord) -> Result<()> {
+        let message =
+            format!("its step was begun {ATTEMPTS_MAX} times, and each time the process ended with it");
+        let failure = TaskFailure::new("crash_loop", message);
+        match task.attempts > ATTEMPTS_MAX {
+            true => self.commit_end(task.id, Cut::Faulted(failure), None).await,
+            false => self.fault(task.id, failure).await,
+        }
     }
 
     /// The time of a wait for a signal is up: committed, so that whoever runs the step next is told the same.
@@ -164,30 +194,23 @@ impl Runner {
     /// What follows when a step gave no move, or one that could not be stored.
     async fn escaped(self: &Arc<Self>, id: TaskId, trouble: Trouble) -> Result<()> {
         let is_aborted = self.record(id).is_none_or(|task| task.abort.is_some());
-        if is_aborted
-            && !trouble.engine().is_some_and(|error| pause_after(error).is_some() || is_final(error))
-        {
+        match trouble.engine().and_then(pause_after) {
             // Its end in order is next.
-            return Ok(());
+            None if is_aborted => Ok(()),
+            _ => self.failed(id, trouble).await,
         }
-        self.failed(id, trouble).await
     }
 
-    /// What follows when a task's code failed: where storage or the session did, only this run is over.
+    /// What follows when a task's code failed: where its storage or its session did, only this run is over.
     async fn failed(self: &Arc<Self>, id: TaskId, trouble: Trouble) -> Result<()> {
-        if self.is_closing() {
+        if self.is_closing() || self.session.0.check_open().is_err() {
             return Ok(());
         }
         match trouble.engine() {
-            Some(error) if pause_after(error).is_some() || is_final(error) => return Err(error.clone()),
-            Some(error)
-                if matches!(error.kind(), ErrorKind::Conflict) && self.collided(id) < COLLISIONS_MAX =>
-            {
-                return Ok(());
-            }
-            _ => {}
+            Some(error) if pause_after(error).is_some() => Err(error.clone()),
+            Some(error) if is_loss(error) && self.lost(id) < LOSSES_MAX => Err(error.clone()),
+            _ => self.fault(id, trouble.failure()).await,
         }
-        self.fault(id, trouble.failure()).await
     }
 
     /// Ends a task whose code is broken.
@@ -204,15 +227,16 @@ impl Runner {
                 Err(error) => Err(error),
             };
             match ended {
-                Err(error) if pause_after(&error).is_some() && !self.is_closing() => {
+                Ok(()) => return Ok(()),
+                Err(error) if self.is_closing() || self.session.0.check_open().is_err() => return Err(error),
+                Err(error) if pause_after(&error).is_some() || is_loss(&error) => {
                     self.pause(pause_after(&error).unwrap_or(RETRY)).await;
                 }
                 // What its code wanted to leave cannot be stored.
-                Err(error) if !is_final(&error) && !self.is_closing() => {
+                Err(error) => {
                     tracing::warn!(session = %self.session.id(), task = %id, %error, "a faulted task leaves nothing");
                     return self.commit_end(id, Cut::Faulted(failure), None).await;
                 }
-                ended => return ended,
             }
         }
     }
@@ -221,15 +245,15 @@ impl Runner {
     async fn remains(
         self: &Arc<Self>,
         task: &TaskRecord,
-        loaded: Box<dyn Loaded>,
+        (loaded, registry): (Box<dyn Loaded>, Arc<Registry>),
         failure: TaskFailure,
-    ) -> Result<Option<super::step::Left>> {
-        let cx = TaskContext::new(self, task, CancelToken::new());
+    ) -> Result<Option<Left>> {
+        let cx = TaskContext::new(self, task, registry, CancelToken::new());
         let code = loaded.fault(cx.clone(), failure);
         match self.supervise(&cx, code, Some(FAULT_MAX), |left| left.tx.as_ref()).await {
             Ok(left) => Ok(Some(left)),
             Err(trouble) => match trouble.engine() {
-                Some(error) if pause_after(error).is_some() || is_final(error) => Err(error.clone()),
+                Some(error) if pause_after(error).is_some() => Err(error.clone()),
                 _ => {
                     let error = trouble.failure();
                     tracing::warn!(session = %self.session.id(), task = %task.id, %error, "a faulted task leaves nothing");
@@ -287,24 +311,24 @@ impl Runner {
         came
     }
 
-    /// The code of a record, with what it reads of it.
+    /// The code of a record, with what it reads of it, from one snapshot of what is installed.
     ///
     /// Errors: why it cannot be run.
-    pub(super) fn load(&self, task: &TaskRecord) -> Result<Box<dyn Loaded>, Blocked> {
-        let kind = &task.kind;
-        match self.host.task(kind) {
-            Some(code) => code.load(task),
-            None => Err(Blocked {
-                by: BlockedBy::Missing,
-                needs: task.version,
-                message: format!("no code of kind {kind} is installed"),
-            }),
+    pub(super) fn load(&self, task: &TaskRecord) -> Result<(Box<dyn Loaded>, Arc<Registry>), Unloaded> {
+        let registry = self.host.registry();
+        let code = self.host.code(&registry, task).map_err(Unloaded::Blocked);
+        match code.and_then(|code| code.load(task)) {
+            Ok(loaded) => Ok((loaded, registry)),
+            Err(Unloaded::Blocked(blocked)) => {
+                self.note_blocked(task.id, blocked.clone(), registry);
+                Err(Unloaded::Blocked(blocked))
+            }
+            Err(unloaded) => Err(unloaded),
         }
     }
 
-    /// Notes that a task waits for its code, in memory and, where that is news, in its record.
+    /// Notes in a task's record that it waits for its code, where that is news.
     async fn block(&self, task: &TaskRecord, blocked: Blocked) -> Result<()> {
-        self.note_blocked(task.id, blocked.clone());
         if task.blocked.as_ref() == Some(&blocked) {
             return Ok(());
         }
@@ -312,7 +336,7 @@ impl Runner {
         if let Some(task) = tx.task(task.id).filter(|task| task.outcome().is_none()) {
             tracing::info!(session = %self.session.id(), task = %task.id, %blocked, "a task waits for its code");
             tx.put_task(TaskRecord { blocked: Some(blocked), ..TaskRecord::clone(&task) });
-            tx.commit().await?;
+            tx.commit_until(self.closing.clone()).await?;
         }
         Ok(())
     }
@@ -321,9 +345,7 @@ impl Runner {
     async fn orphan(&self, id: TaskId, reason: &str, blocked: &Blocked) -> Result<()> {
         let mut tx = self.session.begin_last().await?;
         tx.end_task(id, TaskOutcome::Orphaned { reason: format!("{reason}; {blocked}") });
-        tx.commit_until(self.closing.clone()).await?;
-        self.settled(&[id]);
-        Ok(())
+        tx.commit_until(self.closing.clone()).await.map(drop)
     }
 
     /// Waits before storage is asked again; not when the session closes.

@@ -5,7 +5,7 @@ use std::{
     collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -18,10 +18,10 @@ use everturn_core::{
 };
 use tokio::sync::{Notify, watch as latest};
 
-use super::{AnyTask, Gate, StepHold, gate::Pass, mailbox, opening};
+use super::{Host, StepHold, gate::Pass, mailbox, opening};
 use crate::{
     Registry, Session,
-    session::{Live, facts},
+    session::{Live, facts, timeless},
 };
 
 /// How often the step of a task may be begun anew after an owner of its session died with it.
@@ -30,64 +30,6 @@ pub(super) const ATTEMPTS_MAX: u32 = 10;
 /// How long the loop relies on the clock: a machine that was suspended, or whose clock was set, finds out then.
 const TIMER_MAX: Duration = Duration::from_secs(60);
 
-/// What all sessions of a process share: the code, and how much of it runs at once.
-pub(crate) struct Host {
-    registry: latest::Sender<Arc<Registry>>,
-    built_in: Vec<AnyTask>,
-    gate: Gate,
-    pub(super) limits: RunLimits,
-}
-
-/// How much runs at once, and how long it has to stop.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RunLimits {
-    /// Steps of the process.
-    pub(crate) running_max: usize,
-    /// Steps of a session.
-    pub(crate) session_running_max: usize,
-    /// How long code has to end after its token fired.
-    pub(crate) grace: Duration,
-}
-
-impl Host {
-    pub(crate) fn new(registry: Registry, built_in: Vec<AnyTask>, limits: RunLimits) -> Self {
-        let gate = Gate::new(limits.running_max);
-        Self { registry: latest::Sender::new(Arc::new(registry)), built_in, gate, limits }
-    }
-
-    /// What is installed now; the snapshot stays as it is.
-    pub(crate) fn registry(&self) -> Arc<Registry> {
-        self.registry.borrow().clone()
-    }
-
-    /// Installs something, and has all sessions look again at what waits for code.
-    pub(crate) fn install(&self, change: impl FnOnce(&Registry) -> Result<Registry>) -> Result<()> {
-        let mut changed = Ok(());
-        self.registry.send_if_modified(|registry| match change(registry) {
-            Ok(new) => {
-                *registry = Arc::new(new);
-                true
-            }
-            Err(error) => {
-                changed = Err(error);
-                false
-            }
-        });
-        changed
-    }
-
-    /// The code of a kind.
-    pub(super) fn task(&self, kind: &str) -> Option<AnyTask> {
-        let built_in = self.built_in.iter().find(|task| task.kind() == kind).cloned();
-        built_in.or_else(|| self.registry.borrow().task(kind).cloned())
-    }
-
-    /// All kinds of code, with their versions.
-    pub(crate) fn tasks(&self) -> Vec<AnyTask> {
-        self.built_in.iter().cloned().chain(self.registry.borrow().tasks().cloned()).collect()
-    }
-}
-
 /// Runs the tasks of one session.
 pub(crate) struct Runner {
     pub(crate) session: Session,
@@ -95,8 +37,6 @@ pub(crate) struct Runner {
     /// The newest task that was live when the session was opened.
     found_max: TaskId,
     table: Mutex<Table>,
-    /// How many hold it.
-    pub(super) holds: AtomicUsize,
     is_started: AtomicBool,
     /// Fires when nothing more is started.
     pub(super) closing: CancelToken,
@@ -107,16 +47,19 @@ pub(crate) struct Runner {
 #[derive(Default)]
 struct Table {
     running: HashMap<TaskId, Running>,
-    /// Tasks whose effect was begun by this owner, and what came of it is not stored.
-    entered: HashSet<TaskId>,
-    /// Tasks that could go on when the session was opened and have not moved since: an earlier owner may have run them.
-    carried: HashSet<TaskId>,
-    /// Tasks that what is installed cannot run.
-    blocked: HashMap<TaskId, Blocked>,
-    /// How often a task's move has collided with what others committed.
-    collisions: HashMap<TaskId, u32>,
-    /// The task that was started last: the others come first.
+    /// Tasks whose effect was begun by this owner, and after how many moves.
+    entered: HashMap<TaskId, u64>,
+    /// Tasks that an earlier owner may have run, and after how many moves: until they move again.
+    carried: HashMap<TaskId, u64>,
+    /// Tasks that cannot be run, by what was installed then.
+    blocked: HashMap<TaskId, (Blocked, Arc<Registry>)>,
+    /// How often a task's move could not be stored for want of a transaction.
+    losses: HashMap<TaskId, u32>,
+    /// How many hold the session.
+    holds: usize,
+    /// The task that was started last: the others come first. And whether its moment had come.
     last: TaskId,
+    was_due: bool,
     /// Whether the first look of this owner is done, at the tasks and at the mail.
     is_open: bool,
     is_mail_read: bool,
@@ -126,8 +69,10 @@ struct Table {
 
 impl Table {
     /// Whether a task waits for code; one that was told to stop no longer does.
-    fn is_blocked(&self, live: &Live, id: TaskId) -> bool {
-        self.blocked.contains_key(&id) && live.task(id).is_some_and(|task| task.abort.is_none())
+    fn is_blocked(&self, live: &Live, registry: &Arc<Registry>, id: TaskId) -> bool {
+        let judged = self.blocked.get(&id);
+        judged.is_some_and(|(_, by)| Arc::ptr_eq(by, registry))
+            && live.task(id).is_some_and(|task| task.abort.is_none())
     }
 }
 
@@ -149,19 +94,21 @@ struct Wait {
 
 impl Runner {
     pub(crate) fn new(session: Session, host: Arc<Host>) -> Arc<Self> {
-        // Whoever listens was woken by nobody yet: what comes then has not been run.
-        let may_have_run = |task: &&Arc<TaskRecord>| !matches!(task.state, TaskState::Listening { .. });
         let (found_max, carried) = {
             let state = session.0.state();
             let found_max = state.live.tasks().last().map_or(TaskId(0), |task| task.id);
-            (found_max, state.live.tasks().filter(may_have_run).map(|task| task.id).collect())
+            // What waits for others to end was not run since it began to: they have not ended.
+            let may_have_run = |task: &&Arc<TaskRecord>| {
+                !matches!(task.state, TaskState::Waiting { .. }) || timeless(&state.live, task) != Next::Rest
+            };
+            let carried = state.live.tasks().filter(may_have_run).map(|task| (task.id, task.moves));
+            (found_max, carried.collect())
         };
         Arc::new(Self {
             session,
             host,
             found_max,
             table: Mutex::new(Table { carried, ..Table::default() }),
-            holds: AtomicUsize::new(0),
             is_started: AtomicBool::new(false),
             closing: CancelToken::new(),
             beat: latest::Sender::new(0),
@@ -186,7 +133,16 @@ impl Runner {
     }
 
     pub(super) fn is_held(&self) -> bool {
-        self.holds.load(Ordering::SeqCst) > 0
+        self.table().holds > 0
+    }
+
+    /// One more, or one less, that holds the session.
+    pub(super) fn held(&self, more: bool) {
+        let mut table = self.table();
+        table.holds = if more { table.holds + 1 } else { table.holds - 1 };
+        drop(table);
+        self.beat();
+        self.wake();
     }
 
     pub(super) fn is_closing(&self) -> bool {
@@ -241,11 +197,11 @@ impl Runner {
 
     /// Whether nothing runs and nothing could now.
     pub(crate) fn is_quiescent(&self) -> bool {
-        let now = self.session.0.opener.world.clock.now();
+        let (now, registry) = (self.now(), self.host.registry());
         let (state, table) = (self.session.0.state(), self.table());
-        let could = |id: TaskId| !table.is_blocked(&state.live, id);
+        let could = |id: TaskId| !table.is_blocked(&state.live, &registry, id);
         let is_able = || state.live.able(TaskId(0)).chain(state.live.due(now)).any(could);
-        table.running.is_empty() && (self.is_held() || (table.is_open && table.is_mail_read && !is_able()))
+        table.running.is_empty() && (table.holds > 0 || (table.is_open && table.is_mail_read && !is_able()))
     }
 
     /// The ids of tasks whose code runs at this moment.
@@ -255,20 +211,42 @@ impl Runner {
 
     /// Why tasks cannot be run by what is installed.
     pub(super) fn blocked(&self) -> HashMap<TaskId, Blocked> {
-        self.table().blocked.clone()
+        let registry = self.host.registry();
+        let (state, table) = (self.session.0.state(), self.table());
+        let blocked = table.blocked.iter().filter(|(id, _)| table.is_blocked(&state.live, &registry, **id));
+        blocked.map(|(id, (blocked, _))| (*id, blocked.clone())).collect()
     }
 
-    pub(super) fn note_blocked(&self, id: TaskId, blocked: Blocked) {
-        self.table().blocked.insert(id, blocked);
+    /// Notes that a task cannot be run by what is, or was just, installed.
+    pub(super) fn note_blocked(&self, id: TaskId, blocked: Blocked, by: Arc<Registry>) {
+        self.table().blocked.insert(id, (blocked, by));
     }
 
+    /// Notes that a task's effect begins.
     pub(super) fn enter(&self, id: TaskId) {
-        self.table().entered.insert(id);
+        if let Some(task) = self.record(id) {
+            self.table().entered.insert(id, task.moves);
+        }
     }
 
+    /// Whether the effect of a task's present step may have begun before.
     pub(super) fn was_entered(&self, id: TaskId) -> bool {
-        let table = self.table();
-        table.entered.contains(&id) || table.carried.contains(&id)
+        self.is_carried(id) || self.was_entered_here(id)
+    }
+
+    /// Whether this owner has begun the effect of a task's present step.
+    pub(super) fn was_entered_here(&self, id: TaskId) -> bool {
+        self.has_not_moved(id, |table| &table.entered)
+    }
+
+    /// Whether an earlier owner may have run a task's present step.
+    pub(super) fn is_carried(&self, id: TaskId) -> bool {
+        self.has_not_moved(id, |table| &table.carried)
+    }
+
+    fn has_not_moved(&self, id: TaskId, marks: impl Fn(&Table) -> &HashMap<TaskId, u64>) -> bool {
+        let moves = self.record(id).map(|task| task.moves);
+        moves.is_some() && marks(&self.table()).get(&id).copied() == moves
     }
 
     /// Whether a task that is live was so when the session was opened.
@@ -276,27 +254,30 @@ impl Runner {
         id <= self.found_max
     }
 
-    pub(super) fn is_carried(&self, id: TaskId) -> bool {
-        self.table().carried.contains(&id)
-    }
-
-    /// Notes that tasks have moved.
-    pub(super) fn settled(&self, ids: &[TaskId]) {
+    /// Notes that a task's move could not be stored for want of a transaction, and gives how often by now.
+    pub(super) fn lost(&self, id: TaskId) -> u32 {
         let mut table = self.table();
-        for id in ids {
-            table.entered.remove(id);
-            table.carried.remove(id);
-            table.collisions.remove(id);
-            table.blocked.remove(id);
-        }
-    }
-
-    /// Notes that a task's move has collided, and gives how often by now.
-    pub(super) fn collided(&self, id: TaskId) -> u32 {
-        let mut table = self.table();
-        let count = table.collisions.entry(id).or_default();
+        let count = table.losses.entry(id).or_default();
         *count += 1;
         *count
+    }
+
+    /// Forgets what is known of a task's run, where it has moved on.
+    fn forget(&self, id: TaskId) {
+        let moves = self.record(id).map(|task| task.moves);
+        let mut table = self.table();
+        let is_old = |marked: Option<&u64>| marked.is_some_and(|marked| Some(*marked) != moves);
+        if is_old(table.entered.get(&id)) {
+            table.entered.remove(&id);
+            table.losses.remove(&id);
+        }
+        if is_old(table.carried.get(&id)) {
+            table.carried.remove(&id);
+        }
+        if moves.is_none() {
+            table.blocked.remove(&id);
+            table.losses.remove(&id);
+        }
     }
 
     /// The run of a task is its end in order from here on; gives its token.
@@ -325,9 +306,13 @@ impl Runner {
         self.session.0.state().live.task(id).cloned()
     }
 
+    fn now(&self) -> Timestamp {
+        self.session.0.opener.world.clock.now()
+    }
+
     /// A live task, and what comes next for it.
     pub(super) fn look(&self, id: TaskId) -> Option<(Arc<TaskRecord>, Next)> {
-        let now = self.session.0.opener.world.clock.now();
+        let now = self.now();
         let state = self.session.0.state();
         let task = state.live.task(id)?.clone();
         let next = facts(&state.live, &task, now).next(&task);
@@ -337,31 +322,33 @@ impl Runner {
     /// One look: stops what was told to, and starts what can go on, as far as there is room.
     fn pass(self: &Arc<Self>, spare: &mut Option<Pass>) -> Wait {
         self.stop_aborted();
-        let mut wait = Wait::default();
-        while let Some(id) = self.candidate() {
-            let Some(pass) = spare.take().or_else(|| self.host.gate.try_enter()) else {
+        // One moment for all of the look: what is not due by it is waited for.
+        let (now, mut wait) = (self.now(), Wait::default());
+        while let Some(id) = self.candidate(now) {
+            let Some(pass) = spare.take().or_else(|| self.host.gate().try_enter()) else {
                 wait.wants_pass = true;
                 break;
             };
             self.run_next(id, pass);
         }
-        let now = self.session.0.opener.world.clock.now();
         wait.timer = self.session.0.state().live.timers().map(|(at, _)| at).find(|at| *at > now);
         wait
     }
 
     /// A task that can go on and does not run, and for which the session has room.
-    fn candidate(&self) -> Option<TaskId> {
-        if self.is_held() {
-            return None;
-        }
-        let now = self.session.0.opener.world.clock.now();
+    fn candidate(&self, now: Timestamp) -> Option<TaskId> {
+        let registry = self.host.registry();
         let (state, table) = (self.session.0.state(), self.table());
-        if table.is_closing || table.running.len() >= self.host.limits.session_running_max {
+        let is_full = table.running.len() >= self.host.limits.session_running_max;
+        if table.is_closing || table.holds > 0 || is_full {
             return None;
         }
-        let can_run = |id: &TaskId| !table.running.contains_key(id) && !table.is_blocked(&state.live, *id);
-        state.live.due(now).chain(state.live.able(table.last)).find(can_run)
+        let can_run =
+            |id: &TaskId| !table.running.contains_key(id) && !table.is_blocked(&state.live, &registry, *id);
+        let due = || state.live.due(now).find(can_run);
+        let able = || state.live.able(table.last).find(can_run);
+        // In turns: neither those whose moment has come nor those that are ready keep the others waiting.
+        if table.was_due { able().or_else(due) } else { due().or_else(able) }
     }
 
     /// Tells running tasks to stop whose records say so.
@@ -381,7 +368,11 @@ impl Runner {
             let pause = runner.run(id, reserved.token.clone()).await;
             drop(pass);
             if let Some(pause) = pause {
-                runner.pause(pause).await;
+                // Whoever is told to stop meanwhile does not wait for that.
+                tokio::select! {
+                    () = runner.pause(pause) => {}
+                    () = reserved.token.cancelled() => {}
+                }
             }
             drop(reserved);
         });
@@ -398,12 +389,15 @@ struct Reserved {
 impl Reserved {
     fn take(runner: &Arc<Runner>, id: TaskId) -> Option<Self> {
         let token = CancelToken::new();
+        let is_timed = runner.record(id).is_some_and(|task| {
+            matches!(task.state, TaskState::Sleeping { .. } | TaskState::Listening { .. })
+        });
         let mut table = runner.table();
-        if table.is_closing || table.running.contains_key(&id) {
+        if table.is_closing || table.holds > 0 || table.running.contains_key(&id) {
             return None;
         }
         table.running.insert(id, Running { token: token.clone(), is_end: false });
-        table.last = id;
+        (table.last, table.was_due) = (id, is_timed);
         drop(table);
         runner.beat();
         Some(Self { runner: runner.clone(), id, token })
@@ -412,6 +406,7 @@ impl Reserved {
 
 impl Drop for Reserved {
     fn drop(&mut self) {
+        self.runner.forget(self.id);
         self.runner.table().running.remove(&self.id);
         self.runner.beat();
         self.runner.wake();
@@ -421,8 +416,8 @@ impl Drop for Reserved {
 /// The loop. It does not keep the session alive.
 async fn drive(weak: Weak<Runner>, attention: Arc<Notify>) {
     let Some(runner) = weak.upgrade() else { return };
-    let (clock, gate) = (runner.session.0.opener.world.clock.clone(), runner.host.gate.clone());
-    let mut registry = runner.host.registry.subscribe();
+    let (clock, gate) = (runner.session.0.opener.world.clock.clone(), runner.host.gate().clone());
+    let mut registry = runner.host.changes();
     opening::open(&runner).await;
     drop(runner);
     let (mut spare, mut waiting): (Option<Pass>, Option<BoxFuture<'static, Pass>>) = (None, None);
@@ -447,12 +442,8 @@ async fn drive(weak: Weak<Runner>, attention: Arc<Notify>) {
                 (spare, waiting) = (Some(pass), None);
             }
             () = async { clock.sleep(timer.expect("there is one")).await }, if timer.is_some() => {}
-            changed = registry.changed() => {
-                if changed.is_err() { return }
-                if let Some(runner) = weak.upgrade() {
-                    runner.table().blocked.clear();
-                }
-            }
+            // What waits for code is looked at anew.
+            changed = registry.changed() => if changed.is_err() { return },
         }
     }
 }

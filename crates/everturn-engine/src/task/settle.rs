@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use everturn_core::{
-    CancelToken, Error, Result,
+    CancelToken, Error, ErrorKind, Result,
     id::TaskId,
     json::RawJson,
     task::{
@@ -28,16 +28,33 @@ pub(super) enum Cut {
 }
 
 impl Runner {
-    /// Commits a move, with what follows from it. Storage that refuses for now is offered the same again.
+    /// Commits a move, with what follows from it. Storage that refuses for now is offered the same again; a move that staged
+    /// nothing of its own is staged anew where its transaction was lost.
     pub(super) async fn commit_move(self: &Arc<Self>, id: TaskId, moved: Moved) -> Result<()> {
         let Moved { to, record, tx } = moved;
-        let mut tx = self.transaction(tx).await?;
+        let (mut tx, is_ours) = match tx {
+            Some(tx) => (tx, false),
+            None => (self.session.begin_last().await?, true),
+        };
+        loop {
+            match self.try_move(tx, id, (record.clone(), to.clone())).await {
+                Err(error) if is_ours && matches!(error.kind(), ErrorKind::Expired) => {
+                    tx = self.session.begin_last().await?;
+                }
+                committed => return committed,
+            }
+        }
+    }
+
+    async fn try_move(
+        self: &Arc<Self>,
+        mut tx: Transaction,
+        id: TaskId,
+        (record, to): (Migrated, To<RawJson, RawJson>),
+    ) -> Result<()> {
+        self.check_ours(&tx)?;
         stage(&mut tx, id, record, to).await?;
-        let (tx, mut settled) = self.join(tx).await?;
-        tx.commit_until(self.closing.clone()).await?;
-        settled.push(id);
-        self.settled(&settled);
-        Ok(())
+        self.join(tx).await?.commit_until(self.closing.clone()).await.map(drop)
     }
 
     /// Commits the end of a task that did not do its work.
@@ -46,7 +63,11 @@ impl Runner {
             Some(Left { output, record, tx }) => (output, Some(record), tx),
             None => (None, None, None),
         };
-        let mut tx = self.transaction(tx).await?;
+        let mut tx = match tx {
+            Some(tx) => tx,
+            None => self.session.begin_last().await?,
+        };
+        self.check_ours(&tx)?;
         let Some(task) = Forest::task(&tx, id).filter(|task| task.outcome().is_none()) else { return Ok(()) };
         if let Some(record) = record {
             tx.put_task(migrated(&task, record));
@@ -56,37 +77,40 @@ impl Runner {
             Cut::Faulted(error) => TaskOutcome::Faulted { error, output },
         };
         tx.end_task(id, outcome);
-        let (tx, mut settled) = self.join(tx).await?;
-        tx.commit_until(self.closing.clone()).await?;
-        settled.push(id);
-        self.settled(&settled);
-        Ok(())
+        tx.commit_until(self.closing.clone()).await.map(drop)
     }
 
-    async fn transaction(&self, given: Option<Transaction>) -> Result<Transaction> {
-        match given {
-            Some(tx) => Ok(tx),
-            None => self.session.begin_last().await,
+    /// A transaction of another session would move whatever has the same number there.
+    fn check_ours(&self, tx: &Transaction) -> Result<()> {
+        match tx.session().is(&self.session) {
+            true => Ok(()),
+            false => Err(Error::invalid(format!(
+                "move a task of session {}: the transaction is of session {}",
+                self.session.id(),
+                tx.session().id()
+            ))),
         }
     }
 
-    /// Runs the steps of tasks that wait for what ends in a transaction and join its commit. Gives the transaction with
-    /// what they staged, and who they are. A step that does not return with it is left out of it, and runs by itself.
-    async fn join(self: &Arc<Self>, mut tx: Transaction) -> Result<(Transaction, Vec<TaskId>)> {
-        let mut joined = Vec::new();
-        while let Some(task) = self.joiner(&tx, &joined) {
-            let kept = tx.copy()?;
-            joined.push(task.id);
-            tx = match self.step_in(&task, tx).await {
-                Some(tx) => tx,
-                None => return Ok((kept, joined[..joined.len() - 1].to_vec())),
-            };
+    /// Runs the step of a task that waits for what ends in a transaction and joins its commit. A step that does not come
+    /// back with it, or with what cannot be stored, is left out of it, and runs by itself.
+    async fn join(self: &Arc<Self>, tx: Transaction) -> Result<Transaction> {
+        let Some(task) = self.joiner(&tx) else { return Ok(tx) };
+        let kept = tx.copy()?;
+        tx.begin_anew();
+        let Some(joined) = self.step_in(&task, tx).await else { return Ok(kept) };
+        match joined.prove().await {
+            Ok(()) => Ok(joined),
+            Err(error) => {
+                tracing::warn!(session = %self.session.id(), task = %task.id, %error, "a step does not join a commit");
+                Ok(kept)
+            }
         }
-        Ok((tx, joined))
     }
 
-    /// A task whose next step can run in a transaction: it waits for nothing that lives any more.
-    fn joiner(&self, tx: &Transaction, joined: &[TaskId]) -> Option<Arc<TaskRecord>> {
+    /// A task whose next step can run in a transaction: it waits for nothing that lives any more. Not one that an earlier
+    /// owner may have run: should it end its process, it must not take with it what it waited for.
+    fn joiner(&self, tx: &Transaction) -> Option<Arc<TaskRecord>> {
         if self.is_closing() || self.is_held() {
             return None;
         }
@@ -97,21 +121,20 @@ impl Runner {
             }
             _ => false,
         };
-        waiters
-            .filter(|id| !joined.contains(id))
-            .filter_map(|id| Forest::task(tx, id))
-            .find(|task| can_join(task))
+        let waiters = waiters.filter_map(|id| Forest::task(tx, id));
+        waiters.filter(|task| !self.was_found(task.id)).find(can_join)
     }
 
     /// Runs a step inside a transaction; none where it did not come back with it.
     async fn step_in(self: &Arc<Self>, task: &TaskRecord, tx: Transaction) -> Option<Transaction> {
-        let loaded = self.load(task).ok()?;
-        let cx = TaskContext::new(self, task, CancelToken::new());
+        let (loaded, registry) = self.load(task).ok()?;
+        let cx = TaskContext::new(self, task, registry, CancelToken::new());
         cx.lend(tx);
         let code = loaded.step(cx.clone());
         let moved = self.supervise(&cx, code, Some(JOIN_MAX), |moved| moved.tx.as_ref()).await.ok()?;
         let Moved { to, record, tx } = moved;
         let mut tx = tx.or_else(|| cx.take_back())?;
+        self.check_ours(&tx).ok()?;
         stage(&mut tx, task.id, record, to).await.ok()?;
         Some(tx)
     }

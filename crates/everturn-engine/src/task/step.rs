@@ -33,6 +33,7 @@ pub struct Step<T: Task> {
 }
 
 /// Where a step leads.
+#[derive(Clone)]
 pub(crate) enum To<S, O> {
     Go(S),
     Done(O),
@@ -178,6 +179,7 @@ pub(crate) struct Left {
 }
 
 /// What of a record its code has made anew: stored with the next move.
+#[derive(Clone)]
 pub(crate) struct Migrated {
     pub(crate) version: u32,
     /// None where it is as it was.

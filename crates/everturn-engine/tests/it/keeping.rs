@@ -95,7 +95,7 @@ async fn all(store: &Store, session: SessionId) -> impl PartialEq + std::fmt::De
         kind: None,
         at: None,
     });
-    let tasks = store.tasks(TaskQuery { session, live: true, ids: None, owner: None }).await.unwrap();
+    let tasks = store.tasks(TaskQuery::live(session)).await.unwrap();
     (store.changes(query).await.unwrap().commits, documents.await.unwrap(), tasks)
 }
 

@@ -149,7 +149,7 @@ async fn futures_can_be_spawned() {
         let _ = events.next().await;
         asked.answer().await?;
         asked.cancel().await?;
-        current.idle().await?;
+        current.wait_idle().await?;
         current.abort(Reach::Ordinary).await?;
         let live = current.session().clone();
         live.branch_from(everturn_core::id::TaskId(1)).await?;

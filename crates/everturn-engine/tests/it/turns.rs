@@ -2,12 +2,14 @@
 
 use everturn_core::{
     CancelToken,
+    id::ConversationId,
     message::{Message, Stop},
     model::FaultClass,
     submission::End,
+    task::tree::Reach,
     tool::Replay,
 };
-use everturn_engine::{EventKind, Extension, Input, TurnEnd, WhenBusy};
+use everturn_engine::{EventKind, Extension, Input, NewTask, TurnEnd, WhenBusy};
 use everturn_testkit::scripted::{Reply, Scripted};
 
 use crate::support::{Counting, harness, scripted, spec, store};
@@ -235,4 +237,28 @@ async fn a_note_during_a_turn_changes_no_request() {
     assert_eq!(first[..], second[..first.len()], "each request begins with the one before");
     assert_eq!(second[..], third[..second.len()]);
     assert_eq!(third.len(), 5);
+}
+
+// A question that came while an answered turn waited for work below it lay in the queue for ever.
+// Guards: a turn whose end is settled keeps nobody waiting.
+#[tokio::test]
+async fn a_question_that_comes_while_an_answered_turn_waits_for_work_below_it_is_answered() {
+    let (session, model) = scripted([]).await;
+    let (answer, never) = (CancelToken::new(), CancelToken::new());
+    model.push(Reply::words("one ").then_wait(&answer));
+    model.push(Reply::text("one"));
+    model.push(Reply::text("two"));
+    let first = session.root().submit(Input::text("a")).await.unwrap();
+    let turn = first.turn().await.unwrap().unwrap();
+    let mut tx = session.begin().await.unwrap();
+    let below = NewTask { owner: Some(turn), ..NewTask::new(ConversationId::ROOT, "test.missing", 1) };
+    let below = tx.create_task(below).unwrap();
+    tx.commit().await.unwrap();
+    answer.cancel();
+    session.quiescent().await.unwrap();
+    let second = session.root().submit(Input::text("b")).await.unwrap();
+    assert!(second.answer().await.unwrap().is_answered());
+    session.abort_task(below, "enough", Reach::Ordinary).await.unwrap();
+    first.answer().await.unwrap();
+    never.cancel();
 }

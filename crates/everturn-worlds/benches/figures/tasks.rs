@@ -202,8 +202,8 @@ fn due(table: &mut Table, runtime: &Runtime) {
         SystemClock.sleep(until.since(SystemClock.now())).await;
         let watch = Stopwatch::start();
         let before = crate::measure::cpu();
-        flood.root().idle().await.expect("all end");
-        single.root().idle().await.expect("it ends");
+        flood.root().wait_idle().await.expect("all end");
+        single.root().wait_idle().await.expect("it ends");
         ((crate::measure::cpu() - before).as_secs_f64() * 1e6, watch.us())
     });
     let noted = log.lock().expect("nobody panics");

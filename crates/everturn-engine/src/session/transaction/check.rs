@@ -8,7 +8,7 @@ use everturn_core::{
     entry::{Entry, EntryRecord},
     id::{ConversationId, EntryId, TaskId},
     limits::Limits,
-    storage::{DocumentWrite, EntryQuery, Revision, Write},
+    storage::{DocumentWrite, EntryQuery, Revision, Write, weight_of_task},
     task::{TaskRecord, tree},
 };
 
@@ -46,9 +46,21 @@ impl Transaction {
         let (mut total, limits) = (0, self.limits());
         for write in &self.writes {
             self.check_write(write).await?;
-            total += usize::try_from(write.weight()).unwrap_or(usize::MAX);
+            total += usize::try_from(self.growth(write)).unwrap_or(usize::MAX);
         }
         limits.check("a commit", total, limits.commit)
+    }
+
+    /// What a write adds to what is stored: of a task that was there, what it has become heavier by. That all below a task
+    /// are told to stop must never be too much for a commit.
+    fn growth(&self, write: &Write) -> u64 {
+        let before = match write {
+            Write::Task(task) => {
+                self.session.0.state().live.task(task.id).map(|before| weight_of_task(before))
+            }
+            _ => None,
+        };
+        write.weight().saturating_sub(before.unwrap_or(0))
     }
 
     async fn check_write(&self, write: &Write) -> Result<()> {
@@ -97,14 +109,19 @@ impl Transaction {
         if !task.is_live() || self.session.0.state().live.task(task.id).is_some() {
             return Ok(());
         }
+        if tree::ancestors(self, task).contains(&task.id) {
+            return Err(Error::invalid(format!("commit task {}: it would be above itself", task.id)));
+        }
         self.check_owner(tree::above(self, task), || format!("task {}", task.id))
     }
 
-    /// New work is refused below a task that has ended, is about to, or was told to stop.
+    /// New work is refused below a task that has ended, is about to, or was told to stop. What ends in this transaction may
+    /// have begun something first.
     fn check_owner(&self, owner: Option<TaskId>, what: impl Fn() -> String) -> Result<()> {
         let Some(owner) = owner else { return Ok(()) };
+        let took_work = self.session.0.state().live.task(owner).is_some_and(|before| before.takes_work());
         let found = match self.task(owner) {
-            Some(task) if task.takes_work() => return Ok(()),
+            Some(task) if task.takes_work() || (took_work && task.abort.is_none()) => return Ok(()),
             Some(task) if task.abort.is_some() && task.is_live() => "was told to stop",
             Some(task) if task.is_live() => "is ending",
             _ => "is not live",

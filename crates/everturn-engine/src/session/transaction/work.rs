@@ -22,13 +22,17 @@ use crate::session::live::{members, timeless};
 /// How many signals a task keeps that it has not waited for.
 const SIGNALS_MAX: usize = 1_000;
 
+/// How long the reason of an abort may be, in bytes.
+const REASON_MAX: usize = 4 << 10;
+
 impl Transaction {
     /// Tells a task to stop, and all below it: marked in this commit, they stop once it is stored.
     ///
     /// Promise: doing so again changes nothing; the first reason stays.
-    /// Errors: `NotFound` when there is no such task.
+    /// Errors: `NotFound` when there is no such task; `TooLarge` when the reason is: it is written to each of them.
     pub async fn abort_task(&mut self, id: TaskId, reason: &str, reach: Reach) -> Result<Aborting> {
         self.hold.place()?;
+        self.limits().check("the reason of an abort", reason.len(), REASON_MAX)?;
         self.known_task(id, "abort").await?;
         Ok(tree::abort(self, id, reason, reach))
     }
@@ -66,7 +70,7 @@ impl Transaction {
     /// Proves that a task is there, live or not.
     async fn known_task(&self, id: TaskId, attempted: &str) -> Result<()> {
         let session = self.session.id();
-        let ended = TaskQuery { session, live: false, ids: Some(vec![id]), owner: None };
+        let ended = TaskQuery::one(session, id);
         if self.task(id).is_none() && self.session.store().tasks(ended).await?.is_empty() {
             let message = format!("{attempted} task {id}: session {session} has no such task");
             return Err(Error::not_found(message));
@@ -80,15 +84,33 @@ impl Transaction {
         owner.is_none_or(|owner| Forest::task(self, owner).is_some_and(|task| task.takes_work()))
     }
 
-    /// Tells all work of a conversation to stop.
+    /// Tells all work of a conversation to stop; with the reach, also background work whose owner has ended.
     pub(crate) fn abort_work(&mut self, conversation: ConversationId, reason: &str, reach: Reach) {
         tree::abort_all(self, conversation, reason, reach);
+        if reach == Reach::Background {
+            let left: Vec<TaskId> = {
+                let state = self.session.0.state();
+                let is_its = |task: &&Arc<TaskRecord>| task.conversation == conversation && task.background;
+                state.live.tasks().filter(is_its).map(|task| task.id).collect()
+            };
+            for id in left {
+                tree::abort(self, id, reason, reach);
+            }
+        }
     }
 
     /// Ends a task; while work below it lives, only how it ends is settled.
     pub(crate) fn end_task(&mut self, id: TaskId, outcome: TaskOutcome) {
         let now = self.time;
         tree::end(self, id, outcome, now);
+    }
+
+    /// How a task ended, in this transaction or before it; none while it lives.
+    ///
+    /// Errors: `Invalid` when there is no such task.
+    pub async fn outcome(&self, id: TaskId) -> Result<Option<TaskOutcome>> {
+        self.hold.place()?;
+        Ok(self.outcomes(&[id]).await?.remove(&id))
     }
 
     /// The outcomes of tasks that have ended, or whose end is settled in this transaction; in the order of the ids.
@@ -164,20 +186,20 @@ impl Transaction {
         let now = affected.iter().filter_map(|id| Forest::task(self, *id)).map(|task| self.due_of(&task));
         let soonest = now.min().unwrap_or(Due::None);
         let state = self.session.0.state();
-        let is_kept = |id: &TaskId| !affected.contains(id);
-        let is_able = |id: TaskId| state.live.task(id).is_some_and(|task| !is_stuck(task));
-        if state.live.able(TaskId(0)).filter(is_kept).any(is_able) {
+        let can_go_on =
+            |id: &TaskId| !affected.contains(id) && state.live.task(*id).is_some_and(|task| !is_stuck(task));
+        if state.live.able(TaskId(0)).any(|id| can_go_on(&id)) {
             return Due::Now;
         }
-        let timer = state.live.timers().find(|(_, id)| is_kept(id)).map(|(at, _)| Due::At(at));
+        let timer = state.live.timers().find(|(_, id)| can_go_on(id)).map(|(at, _)| Due::At(at));
         soonest.min(timer.unwrap_or(Due::None))
     }
 
     fn due_of(&self, task: &TaskRecord) -> Due {
         match timeless(self, task) {
+            _ if is_stuck(task) => Due::None,
             Next::At(at) => Due::At(at),
             Next::Rest => Due::None,
-            Next::Step | Next::Abort | Next::TimeOut if is_stuck(task) => Due::None,
             Next::Step | Next::Abort | Next::TimeOut => Due::Now,
         }
     }
@@ -213,7 +235,7 @@ impl Forest for Transaction {
 
     fn owned(&self, task: TaskId) -> Vec<ConversationId> {
         let mut found = self.session.0.state().live.owned(task);
-        for staged in self.staged_tasks().filter(|staged| staged.is_live()) {
+        for staged in self.new_work() {
             let is_its = self.owner(staged.conversation) == Some(task);
             if is_its && !found.contains(&staged.conversation) {
                 found.push(staged.conversation);
@@ -243,12 +265,32 @@ impl Forest for Transaction {
 }
 
 impl Transaction {
-    /// Adds the staged live tasks that are wanted and not there yet.
+    /// Adds the live tasks that are wanted, that this transaction has created or has set to wait.
     fn add_staged(&self, found: &mut Vec<TaskId>, wanted: impl Fn(&TaskRecord) -> bool) {
-        for staged in self.staged_tasks().filter(|staged| staged.is_live() && wanted(staged)) {
+        for staged in self.new_work().filter(|staged| wanted(staged)) {
             if !found.contains(&staged.id) {
                 found.push(staged.id);
             }
         }
+    }
+
+    fn new_work(&self) -> impl Iterator<Item = &TaskRecord> {
+        let staged = self.new_work.iter().filter_map(|id| match self.staged(id.0) {
+            Some(Write::Task(task)) => Some(task),
+            _ => None,
+        });
+        staged.filter(|task| task.is_live())
+    }
+
+    /// Creates a task, or replaces its state.
+    pub(crate) fn put_task(&mut self, task: TaskRecord) {
+        let is_linked_anew = match self.session.0.state().live.task(task.id) {
+            Some(before) => members(before) != members(&task),
+            None => true,
+        };
+        if is_linked_anew && !self.new_work.contains(&task.id) {
+            self.new_work.push(task.id);
+        }
+        self.stage(task.id.0, Write::Task(task));
     }
 }

@@ -187,3 +187,55 @@ async fn a_step_that_ends_in_its_grace_keeps_its_move() {
     let ended = ending.await.unwrap().unwrap();
     assert_eq!(ended.read::<Value>().unwrap(), Some(json!("just in time")));
 }
+
+/// A task whose code panics before its first step: where it begins, or where it migrates.
+struct Panics<const V: u32>;
+
+impl<const V: u32> Task for Panics<V> {
+    const NAME: &'static str = "test.panics";
+    const VERSION: u32 = V;
+    type Input = ();
+    type State = u32;
+    type Output = ();
+
+    fn start(&self, _: &()) -> u32 {
+        panic!("at the start")
+    }
+
+    async fn step(&self, _: &TaskContext, _: &(), _: u32) -> Result<Step<Self>, TaskError> {
+        Ok(Step::done(()))
+    }
+
+    fn migrate(
+        &self,
+        _: everturn_core::json::RawJson,
+        _: Option<everturn_core::json::RawJson>,
+        _: u32,
+    ) -> Result<(everturn_core::json::RawJson, Option<everturn_core::json::RawJson>), TaskError> {
+        panic!("in the migration")
+    }
+}
+
+// A panic outside of a step ended the loop that runs tasks, or ran the same task for ever.
+// Guards: whatever of a task's code panics, it is the task that is faulted.
+#[tokio::test]
+async fn code_that_panics_before_its_first_step_is_faulted() {
+    for (extension, said) in [
+        (everturn_engine::Extension::new("test").task(Panics::<1>), "panic: at the start"),
+        (everturn_engine::Extension::new("test").task(Panics::<2>), "panic: in the migration"),
+    ] {
+        let (session, ..) = session(extension).await;
+        let task = session.start_task::<Panics<1>>(ROOT, &()).await.unwrap();
+        assert_eq!(fault(task.ended().await.unwrap().outcome()), said);
+    }
+}
+
+#[tokio::test]
+async fn of_an_error_of_any_size_a_part_is_kept() {
+    let (session, ..) = session(install(Probe::<0>::new(|_, _, _| async {
+        Err(TaskError::new("x".repeat(1 << 20), "y".repeat(32 << 20)))
+    })))
+    .await;
+    let task = start(&session, Value::Null).await;
+    assert!(fault(task.ended().await.unwrap().outcome()).starts_with("xxx"));
+}

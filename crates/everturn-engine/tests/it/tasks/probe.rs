@@ -8,7 +8,7 @@ use everturn_core::{
     id::{ConversationId, TaskId},
     json::RawJson,
     storage::Store,
-    task::{TaskFailure, TaskOutcome, TaskState},
+    task::{Signal, TaskFailure, TaskOutcome, TaskState},
 };
 use everturn_engine::{
     Extension, Harness, LiveSession, NewTask, SessionSpec, Settings, Step, SystemEntropy, Task, TaskContext,
@@ -207,4 +207,16 @@ impl Log {
     pub(crate) fn count(&self, word: &str) -> usize {
         self.read().iter().filter(|noted| *noted == word).count()
     }
+}
+
+/// A task that listens until it is told to go on, and then completes.
+pub(crate) fn listener() -> Probe {
+    Probe::new(|_, _, state| async move {
+        Ok(if state == "begin" { Step::wait_signal("go", "on".into()) } else { Step::done(Value::Null) })
+    })
+}
+
+/// The signal that a [`listener`] waits for.
+pub(crate) fn go() -> Signal {
+    Signal { name: "go".into(), payload: RawJson::empty() }
 }

@@ -261,3 +261,79 @@ async fn a_sleep_is_over_when_its_moment_has_come() {
     let ended = task.ended().await.unwrap();
     assert_eq!(ended.output().unwrap(), Some(json!(3_601_000)));
 }
+
+/// A task that starts one child and joins its end by `join`.
+fn joining<F>(
+    join: impl Fn(everturn_engine::TaskContext, everturn_core::id::TaskId) -> F + Send + Sync + 'static,
+) -> Extension
+where
+    F: Future<Output = Result<Step<Probe>, TaskError>> + Send + 'static,
+{
+    let join = std::sync::Arc::new(join);
+    let waiter = Probe::<0>::new(move |cx, _, state| {
+        let join = join.clone();
+        async move {
+            if state != "begin" {
+                return join(cx, state.parse()?).await;
+            }
+            let mut tx = cx.begin().await?;
+            let child = tx.create_task(cx.child::<Probe<1>>(&Value::Null)?)?;
+            Ok(Step::wait_tasks([child], Default::default(), child.to_string()).joined().with(tx))
+        }
+    });
+    Extension::new("test").task(waiter).task(Probe::<1>::new(|_, _, _| async { Ok(Step::done(json!(20))) }))
+}
+
+// What the check refuses of a joined step was taken for the fault of the task whose commit it joined.
+// Guards: what cannot be stored with a commit is left out of it.
+#[tokio::test]
+async fn a_step_that_joins_a_commit_with_what_cannot_be_stored_is_left_out_of_it() {
+    let (session, ..) = session(joining(|cx, _| async move {
+        let mut tx = cx.begin().await?;
+        tx.append(everturn_core::id::ConversationId(999), Entry::new("test.note"))?;
+        Ok(Step::done(Value::Null).with(tx))
+    }))
+    .await;
+    let task = start(&session, Value::Null).await;
+    let ended = task.ended().await.unwrap();
+    assert_eq!(ended.outcome().word(), "faulted", "it runs by itself, and is faulted by itself");
+    let children = everturn_core::storage::TaskQuery {
+        session: session.id(),
+        live: false,
+        ids: None,
+        owner: Some(task.id()),
+    };
+    let child = session.store().tasks(children).await.unwrap().pop().unwrap();
+    assert_eq!(child.outcome().map(TaskOutcome::word), Some("completed"));
+    assert!(session.head().0 > 0 && session.begin().await.is_ok(), "the session lives on");
+}
+
+#[tokio::test]
+async fn a_joined_step_reads_what_ended_from_its_transaction_and_does_nothing_beside_it() {
+    let (session, ..) = session(joining(|cx, child| async move {
+        let memo = cx.memo("n", || async { Ok::<u32, TaskError>(1) }).await.unwrap_err();
+        assert!(matches!(memo.engine().unwrap().kind(), ErrorKind::Nested), "{memo}");
+        let tx = cx.begin().await?;
+        let outcome = tx.outcome(child).await?.expect("it ends in this commit");
+        Ok(Step::done(json!(outcome.read::<u32>()?)).with(tx))
+    }))
+    .await;
+    let before = session.head();
+    let ended = start(&session, Value::Null).await.ended().await.unwrap();
+    assert_eq!((ended.output().unwrap(), session.head().0 - before.0), (Some(json!(20)), 3));
+}
+
+#[tokio::test]
+async fn a_transaction_of_another_session_is_refused_and_moves_nothing_there() {
+    let (other, ..) = session(Extension::new("none")).await;
+    let foreign = other.clone();
+    let (session, ..) = session(install(Probe::<0>::new(move |_, _, _| {
+        let foreign = foreign.clone();
+        async move { Ok(Step::done(Value::Null).with(foreign.begin().await?)) }
+    })))
+    .await;
+    let head = other.head();
+    let ended = start(&session, Value::Null).await.ended().await.unwrap();
+    assert!(ended.outcome().to_string().contains("the transaction is of session"), "{}", ended.outcome());
+    assert_eq!(other.head(), head);
+}

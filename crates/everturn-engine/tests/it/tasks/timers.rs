@@ -231,8 +231,7 @@ async fn worker(
 async fn ended(store: &Store, clock: &ManualClock, session: SessionId, task: TaskId) -> String {
     let reader = everturn_engine::SessionReader::open(store.clone(), session).await.unwrap();
     loop {
-        let query =
-            everturn_core::storage::TaskQuery { session, live: false, ids: Some(vec![task]), owner: None };
+        let query = everturn_core::storage::TaskQuery::one(session, task);
         let record = reader.store().tasks(query).await.unwrap().pop().unwrap();
         if let TaskState::Ended { outcome } = &record.state {
             return outcome.to_string();
@@ -293,4 +292,40 @@ async fn a_worker_leaves_alone_what_it_has_no_code_for_until_it_has() {
         stop.cancel();
         working.await.unwrap();
     }
+}
+
+// A task that slept when its code went away made its session due for ever: workers opened it again and again.
+// Guards: waiting for code sets no due, however the task waits.
+#[tokio::test]
+async fn a_task_that_slept_and_has_no_code_any_more_is_not_due() {
+    let (store, clock) = (store(), ManualClock::at(Timestamp(1_000)));
+    let session =
+        host(&store, &clock, install(sleeper())).await.create(SessionSpec::default()).await.unwrap();
+    start(&session, Value::Null).await;
+    session.quiescent().await.unwrap();
+    session.close().await.unwrap();
+    clock.advance(2 * HOUR);
+    let without = host(&store, &clock, Extension::new("none")).await;
+    let session = without.open_session(session.id()).await.unwrap();
+    session.quiescent().await.unwrap();
+    session.close().await.unwrap();
+    assert_eq!(store.runnable(RunnableQuery::at(clock.now())).await.unwrap(), []);
+    assert_eq!(store.next_due().await.unwrap(), Due::None);
+}
+
+// A letter that could be read and not be stored was tried again and again, and those behind it never came.
+// Guards: mail that cannot be done keeps no other waiting.
+#[tokio::test]
+async fn a_letter_that_cannot_be_stored_keeps_no_other_waiting() {
+    let (session, clock, store) = session(install(listener())).await;
+    let task = start(&session, Value::Null).await;
+    session.quiescent().await.unwrap();
+    let opener = stranger(&store, &clock).await;
+    let long = json!({ "task": task.id(), "reason": "x".repeat(900 << 10) });
+    opener.post(mail(session.id(), "a", MailKind::Abort, &long)).await.unwrap();
+    let signal = json!({ "task": task.id(), "name": "go", "payload": 1 });
+    opener.post(mail(session.id(), "b", MailKind::Signal, &signal)).await.unwrap();
+    assert_eq!(receipt(&store, &clock, session.id(), "b").await, Receipt::Accepted { id: Some(task.id().0) });
+    let refused = receipt(&store, &clock, session.id(), "a").await;
+    assert!(matches!(&refused, Receipt::Refused { kind, .. } if kind == "too_large"), "{refused:?}");
 }

@@ -59,7 +59,7 @@ async fn no_more_steps_run_at_once_than_the_process_and_the_session_may() {
     assert_eq!((log.count("one"), log.count("two")), (3, 2));
     gate.cancel();
     for session in [&one, &two] {
-        session.root().idle().await.unwrap();
+        session.root().wait_idle().await.unwrap();
     }
     assert_eq!(log.read().len(), 20);
 }
@@ -81,7 +81,7 @@ async fn a_session_with_a_thousand_ready_tasks_takes_turns_with_one_that_has_one
     start(&single, json!("single")).await.ended().await.unwrap();
     let between = log.read().iter().position(|noted| noted == "single").unwrap() - before;
     assert!(between < 20, "{between} of the flood came before it");
-    flood.root().idle().await.unwrap();
+    flood.root().wait_idle().await.unwrap();
     assert_eq!(log.count("flood"), 1_000);
 }
 
@@ -100,7 +100,7 @@ async fn tasks_of_a_session_take_turns() {
     start_many(&session, "a", 1).await;
     start_many(&session, "b", 1).await;
     drop(hold);
-    session.root().idle().await.unwrap();
+    session.root().wait_idle().await.unwrap();
     assert_eq!(log.read(), ["a", "b", "a", "b", "a", "b"]);
 }
 
@@ -198,4 +198,73 @@ async fn closing_stops_a_step_without_a_mark_and_it_runs_again() {
     let session = harness.open_session(session.id()).await.unwrap();
     assert!(super::probe::outcome(&session, task).await.is_completed());
     assert_eq!(log.count("ran"), 2);
+}
+
+// A step could begin behind a hold that had been given.
+// Guards: while it is held, a session begins nothing, on however many threads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_hold_that_was_given_holds_on_many_threads() {
+    let (log, open) = (Log::default(), CancelToken::new());
+    open.cancel();
+    let (session, ..) = session(install(counting(&log, &open))).await;
+    for round in 0..200 {
+        start_many(&session, "one", 3).await;
+        let hold = session.hold();
+        session.quiescent().await.unwrap();
+        let seen = log.read().len();
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(log.read().len(), seen, "round {round}");
+        drop(hold);
+    }
+    session.root().wait_idle().await.unwrap();
+    assert_eq!(log.read().len(), 600);
+}
+
+// Steps, signals, aborts and children on many threads at once: all end, and nothing is left behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_tasks_on_many_threads_all_end() {
+    let store = store();
+    let probe = Probe::<0>::new(|cx, input, state| async move {
+        let depth = input.as_u64().unwrap();
+        if state == "begin" && depth > 0 {
+            let mut tx = cx.begin().await?;
+            let mut on = Vec::new();
+            for _ in 0..3 {
+                on.push(tx.create_task(cx.child::<Probe>(&json!(depth - 1))?)?);
+            }
+            let policy = everturn_core::task::WaitPolicy::FailFast;
+            let step = Step::wait_tasks(on, policy, "waited".into());
+            return Ok(if depth % 2 == 0 { step.joined() } else { step }.with(tx));
+        }
+        if state == "begin" && cx.id().0 % 5 == 0 {
+            return Ok(Step::wait_signal("go", "told".into()));
+        }
+        if cx.id().0 % 17 == 0 {
+            return Ok(Step::fail(everturn_core::task::TaskFailure::new("no", "it fails")));
+        }
+        Ok(Step::done(Value::Null))
+    });
+    let harness = everturn_engine::Harness::builder(store.clone()).install(install(probe)).unwrap();
+    let harness = harness.open().await.unwrap();
+    let session = harness.create(SessionSpec::default()).await.unwrap();
+    for _ in 0..20 {
+        start(&session, json!(3)).await;
+    }
+    let mut graphs = session.task_graph();
+    loop {
+        let graph = graphs.next().await.unwrap();
+        if graph.tasks.is_empty() {
+            break;
+        }
+        for task in &graph.tasks {
+            if let everturn_engine::task::Status::Listening { .. } = task.status {
+                // It may have ended meanwhile.
+                let _ = session.signal(task.record.id, super::probe::go()).await;
+            }
+        }
+    }
+    session.root().wait_idle().await.unwrap();
+    assert_eq!(harness.verify(session.id()).await.unwrap(), []);
 }

@@ -1,0 +1,88 @@
+//! What all sessions of a harness share: the code of tasks, and how much of it runs at once.
+
+use std::{sync::Arc, time::Duration};
+
+use everturn_core::{
+    Result,
+    task::{Blocked, BlockedBy, TaskRecord},
+};
+use tokio::sync::watch as latest;
+
+use super::{AnyTask, Gate};
+use crate::Registry;
+
+/// What all sessions of a process share: the code, and how much of it runs at once.
+pub(crate) struct Host {
+    registry: latest::Sender<Arc<Registry>>,
+    built_in: Vec<AnyTask>,
+    gate: Gate,
+    pub(super) limits: RunLimits,
+}
+
+/// How much runs at once, and how long it has to stop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunLimits {
+    /// Steps of the process.
+    pub(crate) running_max: usize,
+    /// Steps of a session.
+    pub(crate) session_running_max: usize,
+    /// How long code has to end after its token fired.
+    pub(crate) grace: Duration,
+}
+
+impl Host {
+    pub(crate) fn new(registry: Registry, built_in: Vec<AnyTask>, limits: RunLimits) -> Self {
+        let gate = Gate::new(limits.running_max);
+        Self { registry: latest::Sender::new(Arc::new(registry)), built_in, gate, limits }
+    }
+
+    /// What is installed now; the snapshot stays as it is.
+    pub(crate) fn registry(&self) -> Arc<Registry> {
+        self.registry.borrow().clone()
+    }
+
+    /// Installs something, and has all sessions look again at what waits for code.
+    pub(crate) fn install(&self, change: impl FnOnce(&Registry) -> Result<Registry>) -> Result<()> {
+        let mut changed = Ok(());
+        self.registry.send_if_modified(|registry| match change(registry) {
+            Ok(new) => {
+                *registry = Arc::new(new);
+                true
+            }
+            Err(error) => {
+                changed = Err(error);
+                false
+            }
+        });
+        changed
+    }
+
+    /// Told when something is installed.
+    pub(super) fn changes(&self) -> latest::Receiver<Arc<Registry>> {
+        self.registry.subscribe()
+    }
+
+    /// How many steps run at once in the process.
+    pub(super) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// The code of a record, by a snapshot of what is installed.
+    ///
+    /// Errors: that it is missing, or too old.
+    pub(super) fn code(&self, registry: &Registry, task: &TaskRecord) -> Result<AnyTask, Blocked> {
+        let kind = &task.kind;
+        let built_in = self.built_in.iter().find(|code| code.kind() == kind);
+        let code = built_in.or_else(|| registry.task(kind)).ok_or_else(|| Blocked {
+            by: BlockedBy::Missing,
+            needs: task.version,
+            message: format!("no code of kind {kind} is installed"),
+        })?;
+        code.check(task).map(|()| code.clone())
+    }
+
+    /// All kinds of code, with their versions.
+    pub(crate) fn tasks(&self) -> Vec<AnyTask> {
+        self.built_in.iter().cloned().chain(self.registry.borrow().tasks().cloned()).collect()
+    }
+}
