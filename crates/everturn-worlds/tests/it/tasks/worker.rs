@@ -312,7 +312,7 @@ async fn stand_still(place: Place, stop: Stop) -> Result<bool> {
 #[test]
 fn a_worker_that_stands_still_anywhere_is_followed_by_another() {
     let mut worlds = 0;
-    for (seed, stop) in (0..).zip(stops(Count::All).step_by(5)).take(60) {
+    for (seed, stop) in (0..).zip(stops(Count::All).step_by(11)).take(30) {
         let world = World::with(move |store| slow::around(store, seed));
         let stood_still = world.life(None, |place| stand_still(place, stop)).unwrap();
         check_kept(&world.ledger, &format!("{stop:?}"));
