@@ -182,8 +182,8 @@ fn stops(of: Count) -> impl Iterator<Item = Stop> {
     (1..).flat_map(move |number| moments.map(|moment| Stop { moment, number, of }))
 }
 
-/// Tries every single stop at an operation and at a commit, and every so many of the pairs of stops at commits: what a
-/// scenario comes to is the same as undisturbed, and `holds` of its world. Gives how many worlds that were.
+/// Tries every single stop before an operation and behind a commit, and every so many of the pairs of stops at commits: what
+/// a scenario comes to is the same as undisturbed, and `holds` of its world. Gives how many worlds that were.
 fn explore_all<S: Scenario + Clone>(scenario: &S, every: usize, holds: impl Fn(&World, &[Stop])) -> usize {
     let world = World::new();
     let expected = world.live(scenario, None).expect("nobody stops it");
@@ -196,9 +196,12 @@ fn explore_all<S: Scenario + Clone>(scenario: &S, every: usize, holds: impl Fn(&
         holds(&world, stops);
         true
     };
-    let at_operations = stops(Count::All).take_while(|stop| try_out(&[*stop])).count();
-    let at_commits = stops(Count::Commits).take_while(|stop| try_out(&[*stop])).count();
-    let mut worlds = at_operations + at_commits;
+    // Behind a read is before what comes next.
+    let before = stops(Count::All).filter(|stop| stop.moment == Moment::Before);
+    let after = stops(Count::Commits).filter(|stop| stop.moment == Moment::After);
+    let at_operations = before.take_while(|stop| try_out(&[*stop])).count();
+    let commits = after.take_while(|stop| try_out(&[*stop])).count();
+    let (mut worlds, at_commits) = (at_operations + commits, 2 * commits);
     for (at, first) in stops(Count::Commits).take(at_commits).enumerate() {
         // A life that goes on has one more commit: it counts what it was left.
         for (with, second) in stops(Count::Commits).take(at_commits + 2).enumerate() {

@@ -1,6 +1,9 @@
 //! One worker, and what it is like to its store and to the sessions that it has open.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use everturn::{
     CancelToken, Error, Extension, Harness, NewTask, Result, SessionSpec, Settings, Step, Task, TaskContext,
@@ -11,10 +14,10 @@ use everturn::{
     storage::{Claim, Layer, Layered, Lease, Mail, MailKind, Store, TaskQuery},
     task::TaskState,
 };
-use everturn_testkit::faulty::Faults;
-use everturn_worlds::tasks::{Listen, Place, Scenario, Stranger};
+use everturn_testkit::{faulty::Faults, slow};
+use everturn_worlds::tasks::{Listen, Order, Pay, Place, Scenario, Stranger, Tick, workshop};
 
-use super::{World, opened};
+use super::{Count, Stop, Stopping, World, check_kept, opened, stops};
 
 /// A task that sleeps for a second, and then thinks for long.
 struct Ponder(Arc<dyn Clock>);
@@ -259,4 +262,67 @@ fn a_worker_opens_a_session_for_its_mail() {
         Ok(place.ledger.did())
     });
     assert_eq!(heard.unwrap(), ["paid 12"]);
+}
+
+/// A harness that runs tickers and payments.
+async fn shop(place: &Place, store: Store) -> Result<Harness> {
+    let builder = Harness::builder(store).world(place.world.clone()).install(workshop(&place.ledger))?;
+    builder.open().await
+}
+
+/// Two workers, of which the first stands still at an operation: from then on the store does not hear of it.
+async fn stand_still(place: Place, stop: Stop) -> Result<bool> {
+    let (clock, stopped) = (place.world.clock.clone(), CancelToken::new());
+    let owner = shop(&place, place.store.clone()).await?;
+    let mut sessions = Vec::new();
+    for _ in 0..5 {
+        let session = owner.create(SessionSpec::default()).await?;
+        let mut tx = session.begin().await?;
+        tx.create_task(NewTask::of::<Tick>(ConversationId::ROOT, &1_000)?)?;
+        let order = Order { amount: 1, before_ms: 500, after_ms: 2_500, ..Order::default() };
+        tx.create_task(NewTask::of::<Pay>(ConversationId::ROOT, &order)?)?;
+        tx.commit().await?;
+        sessions.push(session.id());
+        session.close().await?;
+    }
+    let count = AtomicU64::new(0);
+    let stopping = Stopping { store: place.store.clone(), stop: Some(stop), count, stopped: stopped.clone() };
+    let stop = CancelToken::new();
+    let first = tokio::spawn({
+        let (place, stop) = (place.clone(), stop.clone());
+        async move {
+            let harness = shop(&place, Store::new(Layered(stopping))).await?;
+            Worker::new(harness, WorkerSettings::default()).run(&stop).await
+        }
+    });
+    let second = start(&owner, &stop);
+    tokio::select! {
+        done = until_done(&owner, &sessions) => done?,
+        () = clock.sleep(Duration::from_secs(3_600)) => return Err(Error::invalid("it is never done")),
+    }
+    for id in &sessions {
+        assert_eq!(owner.verify(*id).await?, []);
+    }
+    stop.cancel();
+    second.await.expect("a worker does not panic")?;
+    first.abort();
+    Ok(stopped.is_cancelled())
+}
+
+#[test]
+fn a_worker_that_stands_still_anywhere_is_followed_by_another() {
+    let mut worlds = 0;
+    for (seed, stop) in (0..).zip(stops(Count::All).step_by(11)).take(30) {
+        let world = World::with(move |store| slow::around(store, seed));
+        let stood_still = world.life(None, |place| stand_still(place, stop)).unwrap();
+        check_kept(&world.ledger, &format!("{stop:?}"));
+        assert_eq!(world.ledger.charges(), [1; 5], "{stop:?}");
+        let mut did = world.ledger.did();
+        did.sort();
+        did.dedup();
+        assert_eq!(did.len(), 25, "{stop:?}");
+        worlds += usize::from(stood_still);
+    }
+    println!("{worlds} worlds with a worker that stands still");
+    assert!(worlds > 20, "{worlds} worlds");
 }
