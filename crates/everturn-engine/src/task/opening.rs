@@ -12,7 +12,7 @@ use everturn_core::{
     },
 };
 
-use super::{Runner, scheduler::ATTEMPTS_MAX};
+use super::{Runner, scheduler::is_suspect};
 
 /// How many tasks are counted in one commit at most, and after how many bytes it is full.
 const COUNTED_MAX: usize = 256;
@@ -91,23 +91,26 @@ async fn abandon(runner: &Runner, ids: &[TaskId]) -> Result<()> {
 }
 
 async fn count(runner: &Runner, ids: &[TaskId]) -> Result<()> {
-    let mut tx = runner.session.begin_last().await?;
+    let (mut tx, mut news) = (runner.session.begin_last().await?, Vec::new());
     for id in ids {
         // What moved meanwhile is no longer an earlier owner's.
         let Some(task) = tx.task(*id).filter(|_| runner.is_carried(*id)) else { continue };
         if let Some(counted) = counted(runner, &task) {
             tx.put_task(counted);
+            news.push(*id);
         }
     }
-    tx.commit_until(runner.closing.clone()).await.map(drop)
+    tx.commit_until(runner.closing.clone()).await?;
+    runner.counted(news);
+    Ok(())
 }
 
 /// The record with one more attempt, or with what blocks it; none where neither is news.
 fn counted(runner: &Runner, task: &TaskRecord) -> Option<TaskRecord> {
     let registry = runner.host.registry();
     match runner.host.code(&registry, task) {
-        // An owner that gave the session up in order did not die with it.
-        Ok(_) if !runner.session.was_left_behind() || task.attempts > ATTEMPTS_MAX => None,
+        // An owner that gave the session up in order did not die with it. Suspects are counted when they run.
+        Ok(_) if !runner.session.was_left_behind() || is_suspect(task) => None,
         Ok(_) => Some(TaskRecord { attempts: task.attempts + 1, ..task.clone() }),
         Err(blocked) => {
             runner.note_blocked(task.id, blocked.clone(), registry);

@@ -17,7 +17,7 @@ use everturn_core::{
 use super::{
     Runner, TaskContext, TaskError,
     code::{Loaded, Unloaded},
-    scheduler::ATTEMPTS_MAX,
+    scheduler::{ATTEMPTS_MAX, is_suspect},
     settle::Cut,
     step::Left,
 };
@@ -118,8 +118,8 @@ impl Runner {
     }
 
     async fn step(self: &Arc<Self>, task: &TaskRecord, token: CancelToken) -> Result<()> {
-        if task.attempts >= ATTEMPTS_MAX {
-            return self.crash_loop(task).await;
+        if self.is_crash_loop(task).await? {
+            return self.crash_loop(task.id).await;
         }
         let (loaded, registry) = match self.load(task) {
             Ok(loaded) => loaded,
@@ -137,8 +137,8 @@ impl Runner {
 
     async fn abort(self: &Arc<Self>, task: &TaskRecord, token: CancelToken) -> Result<()> {
         let reason = task.abort.clone().unwrap_or_default();
-        if task.attempts >= ATTEMPTS_MAX {
-            return self.crash_loop(task).await;
+        if self.is_crash_loop(task).await? {
+            return self.crash_loop(task.id).await;
         }
         let (loaded, registry) = match self.load(task) {
             Ok(loaded) => loaded,
@@ -165,14 +165,29 @@ impl Runner {
         }
     }
 
+    /// Whether a task's step has ended its process too often. A suspect is counted here, before it runs, and one at a time.
+    async fn is_crash_loop(&self, task: &TaskRecord) -> Result<bool> {
+        let was_left_with_it = self.is_carried(task.id) && self.session.was_left_behind();
+        if !is_suspect(task) || !was_left_with_it || self.is_counted(task.id) {
+            return Ok(task.attempts >= ATTEMPTS_MAX);
+        }
+        let mut tx = self.session.begin_last().await?;
+        let Some(task) = tx.task(task.id).filter(|now| now.moves == task.moves) else { return Ok(false) };
+        let attempts = task.attempts + 1;
+        tx.put_task(TaskRecord { attempts, ..TaskRecord::clone(&task) });
+        tx.commit_until(self.closing.clone()).await?;
+        self.counted([task.id]);
+        Ok(attempts >= ATTEMPTS_MAX)
+    }
+
     /// Ends a task whose step ends its process, again and again. Where saying what it leaves did so too, it leaves nothing.
-    async fn crash_loop(self: &Arc<Self>, task: &TaskRecord) -> Result<()> {
+    async fn crash_loop(self: &Arc<Self>, id: TaskId) -> Result<()> {
         let message =
             format!("its step was begun {ATTEMPTS_MAX} times, and each time the process ended with it");
         let failure = TaskFailure::new("crash_loop", message);
-        match task.attempts > ATTEMPTS_MAX {
-            true => self.commit_end(task.id, Cut::Faulted(failure), None).await,
-            false => self.fault(task.id, failure).await,
+        match self.record(id).is_some_and(|task| task.attempts > ATTEMPTS_MAX) {
+            true => self.commit_end(id, Cut::Faulted(failure), None).await,
+            false => self.fault(id, failure).await,
         }
     }
 

@@ -24,8 +24,12 @@ use crate::{
     session::{Live, facts, timeless},
 };
 
-/// How often the step of a task may be begun anew after an owner of its session died with it.
+/// How often the step of a task may be begun while owners of its session die.
 pub(super) const ATTEMPTS_MAX: u32 = 10;
+
+/// After how many such attempts a task is suspected: it runs beside no other that is, and what it does to its process is
+/// counted for it alone.
+pub(super) const SUSPECTED: u32 = 3;
 
 /// How long the loop relies on the clock: a machine that was suspended, or whose clock was set, finds out then.
 const TIMER_MAX: Duration = Duration::from_secs(60);
@@ -51,6 +55,8 @@ struct Table {
     entered: HashMap<TaskId, u64>,
     /// Tasks that an earlier owner may have run, and after how many moves: until they move again.
     carried: HashMap<TaskId, u64>,
+    /// Tasks whose attempt was counted when this owner first looked.
+    counted: HashSet<TaskId>,
     /// Tasks that cannot be run, by what was installed then.
     blocked: HashMap<TaskId, (Blocked, Arc<Registry>)>,
     /// How often a task's move could not be stored for want of a transaction.
@@ -81,6 +87,8 @@ struct Running {
     token: CancelToken,
     /// Whether it is the end in order of a task that was told to stop: that mark does not stop it.
     is_end: bool,
+    /// Whether it is suspected to end its process.
+    is_suspect: bool,
 }
 
 /// What the loop waits for after a look, beside commits.
@@ -275,6 +283,7 @@ impl Runner {
             table.carried.remove(&id);
         }
         if moves.is_none() {
+            table.counted.remove(&id);
             table.blocked.remove(&id);
             table.losses.remove(&id);
         }
@@ -287,8 +296,18 @@ impl Runner {
         if table.is_closing {
             token.cancel();
         }
-        table.running.insert(id, Running { token: token.clone(), is_end: true });
+        let is_suspect = table.running.get(&id).is_some_and(|running| running.is_suspect);
+        table.running.insert(id, Running { token: token.clone(), is_end: true, is_suspect });
         token
+    }
+
+    /// Notes that tasks' attempts are counted for this owner.
+    pub(super) fn counted(&self, ids: impl IntoIterator<Item = TaskId>) {
+        self.table().counted.extend(ids);
+    }
+
+    pub(super) fn is_counted(&self, id: TaskId) -> bool {
+        self.table().counted.contains(&id)
     }
 
     pub(super) fn opened(&self) {
@@ -343,8 +362,13 @@ impl Runner {
         if table.is_closing || table.holds > 0 || is_full {
             return None;
         }
-        let can_run =
-            |id: &TaskId| !table.running.contains_key(id) && !table.is_blocked(&state.live, &registry, *id);
+        let is_taken = table.running.values().any(|running| running.is_suspect);
+        let must_wait = |id: &TaskId| is_taken && state.live.task(*id).is_some_and(|task| is_suspect(task));
+        let can_run = |id: &TaskId| {
+            !table.running.contains_key(id)
+                && !table.is_blocked(&state.live, &registry, *id)
+                && !must_wait(id)
+        };
         let due = || state.live.due(now).find(can_run);
         let able = || state.live.able(table.last).find(can_run);
         // In turns: neither those whose moment has come nor those that are ready keep the others waiting.
@@ -379,6 +403,11 @@ impl Runner {
     }
 }
 
+/// Whether a task is suspected to end its process.
+pub(super) fn is_suspect(task: &TaskRecord) -> bool {
+    task.attempts >= SUSPECTED
+}
+
 /// A task that is run by one and no other, until this is dropped.
 struct Reserved {
     runner: Arc<Runner>,
@@ -389,14 +418,14 @@ struct Reserved {
 impl Reserved {
     fn take(runner: &Arc<Runner>, id: TaskId) -> Option<Self> {
         let token = CancelToken::new();
-        let is_timed = runner.record(id).is_some_and(|task| {
-            matches!(task.state, TaskState::Sleeping { .. } | TaskState::Listening { .. })
-        });
+        let task = runner.record(id)?;
+        let is_timed = matches!(task.state, TaskState::Sleeping { .. } | TaskState::Listening { .. });
+        let is_suspect = is_suspect(&task);
         let mut table = runner.table();
         if table.is_closing || table.holds > 0 || table.running.contains_key(&id) {
             return None;
         }
-        table.running.insert(id, Running { token: token.clone(), is_end: false });
+        table.running.insert(id, Running { token: token.clone(), is_end: false, is_suspect });
         (table.last, table.was_due) = (id, is_timed);
         drop(table);
         runner.beat();

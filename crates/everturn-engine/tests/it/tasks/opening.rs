@@ -10,7 +10,7 @@ use everturn_core::{
 };
 use everturn_engine::{Extension, NewTask, SessionSpec, Step};
 use everturn_testkit::manual::ManualClock;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::probe::{Log, Probe, ROOT, host, install, listener, outcome, start, state};
 use crate::support::store;
@@ -162,5 +162,54 @@ async fn what_was_left_may_weigh_more_than_a_commit() {
     let session = host(&store, &clock, install(listener())).await.open_session(id).await.unwrap();
     for task in tasks {
         assert_eq!(outcome(&session, task).await.to_string(), "aborted (restart)");
+    }
+}
+
+// Tasks beside one that ended its process ten times were ended with it, as if each of them had done so.
+// Guards: who is suspected runs alone, and is counted for itself.
+#[tokio::test]
+async fn tasks_beside_one_that_ends_its_process_are_not_ended_with_it() {
+    let (store, clock, log) = (store(), ManualClock::at(Timestamp(1_000)), Log::default());
+    let store = Store::new(Layered(Left(store)));
+    let died = log.clone();
+    // Whoever runs beside the killer does not come to its end either.
+    let harness = host(
+        &store,
+        &clock,
+        install(Probe::<0>::new(move |_, input, _| {
+            let (died, is_killer) = (died.clone(), input == json!("killer"));
+            async move {
+                if is_killer {
+                    died.note("died");
+                }
+                for _ in 0..50 {
+                    tokio::task::yield_now().await;
+                }
+                match is_killer {
+                    true => std::future::pending().await,
+                    false => Ok(Step::done(Value::Null)),
+                }
+            }
+        })),
+    )
+    .await;
+    let first = harness.create(SessionSpec::default()).await.unwrap();
+    let hold = first.hold();
+    let mut pay = vec![start(&first, json!("pay")).await.id()];
+    let killer = start(&first, json!("killer")).await.id();
+    pay.push(start(&first, json!("pay")).await.id());
+    let id = first.id();
+    drop((hold, first));
+    for life in 1..10 {
+        clock.advance(Duration::from_secs(60));
+        let session = harness.open_session(id).await.unwrap();
+        session.resume();
+        log.noted(life).await;
+    }
+    clock.advance(Duration::from_secs(60));
+    let session = harness.open_session(id).await.unwrap();
+    assert!(outcome(&session, killer).await.to_string().starts_with("faulted (crash_loop"));
+    for task in pay {
+        assert!(outcome(&session, task).await.is_completed());
     }
 }
