@@ -292,6 +292,14 @@ impl TaskRecord {
         }
     }
 
+    /// The tasks that it waits for.
+    pub fn members(&self) -> &[TaskId] {
+        match &self.state {
+            TaskState::Waiting { on, .. } => on,
+            _ => &[],
+        }
+    }
+
     /// Moves it: what belonged to the step that led here is gone.
     pub fn go(&mut self, state: TaskState) {
         self.state = state;

@@ -55,7 +55,7 @@ impl fmt::Display for Finding {
 pub struct Stored {
     /// The session's row.
     pub row: SessionRow,
-    /// Up to which commit history was trimmed: work that ended until then may be gone.
+    /// Up to which commit history was trimmed: work that ended until then may be gone, or there for who needs it.
     pub floor: Seq,
     /// All conversations.
     pub conversations: Vec<Conversation>,
@@ -104,18 +104,17 @@ struct Index<'a> {
     conversations: BTreeMap<ConversationId, &'a Conversation>,
     entries: BTreeMap<EntryId, &'a EntryRecord>,
     tasks: BTreeMap<TaskId, &'a TaskRecord>,
-    /// The greatest id that is known to be older than what trimming left: a task up to it may be gone.
+    /// The greatest id that may be older than the floor: a task up to it may be gone.
     trimmed: u64,
 }
 
 impl<'a> Index<'a> {
     fn new(stored: &'a Stored) -> Self {
-        let trimmed = stored.entries.iter().filter(|entry| entry.seq <= stored.floor);
         Self {
             conversations: stored.conversations.iter().map(|one| (one.id, one)).collect(),
             entries: stored.entries.iter().map(|one| (one.id, one)).collect(),
             tasks: stored.tasks.iter().map(|one| (one.id, one)).collect(),
-            trimmed: trimmed.map(|entry| entry.id.0).max().unwrap_or(0),
+            trimmed: trimmed(stored),
         }
     }
 
@@ -123,6 +122,16 @@ impl<'a> Index<'a> {
     fn knows(&self, task: TaskId) -> bool {
         self.tasks.contains_key(&task) || task.0 <= self.trimmed
     }
+}
+
+/// Ids grow with commits, and tasks do not say in which they ended. What ended up to the floor was given its id before the
+/// first entry behind it: whatever is older may be gone, also where no entry tells that it was.
+fn trimmed(stored: &Stored) -> u64 {
+    if stored.floor == Seq(0) {
+        return 0;
+    }
+    let behind = stored.entries.iter().filter(|entry| entry.seq > stored.floor).map(|entry| entry.id.0);
+    behind.min().map_or(stored.row.minted, |first| first.saturating_sub(1))
 }
 
 struct Check<'a> {

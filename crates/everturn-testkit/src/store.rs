@@ -177,6 +177,7 @@ promises! { $
         a_limit_cuts_between_commits
         newer_epochs_come_with_the_head_they_found
         the_floor_says_what_was_trimmed
+        work_that_a_trim_kept_is_told_where_it_ended
         an_answer_is_of_one_moment
         changes_of_an_unknown_session_are_not_found
     }
@@ -262,6 +263,10 @@ promises! { $
         a_purged_entry_keeps_its_place
         an_unknown_entry_cannot_be_purged
         a_trim_drops_ended_work
+        a_trim_keeps_what_a_live_task_owns
+        a_trim_keeps_what_a_live_task_waits_for
+        a_trim_asks_no_other_session
+        a_trim_comes_behind_what_its_commit_writes
         a_trim_drops_receipts
         a_trim_keeps_what_documents_were_since
         a_trim_keeps_the_transcript

@@ -158,6 +158,7 @@ impl Session {
             self.row.bytes += write.weight();
             self.write(batch.seq, write.clone());
         }
+        batch.trims().for_each(|below| self.trim(below));
         self.stored.insert(batch.seq, stored);
         self.row.head = batch.seq;
         self.row.used = batch.time;
@@ -231,7 +232,8 @@ impl Session {
             Write::Purge(entry) => {
                 self.entries.insert((entry.conversation, entry.id), entry);
             }
-            Write::Trim(below) => self.trim(below),
+            // It comes behind all others: only then is it known who needs what.
+            Write::Trim(_) => {}
         }
     }
 
@@ -246,11 +248,16 @@ impl Session {
         document.revisions.push(Kept { seq, number, revision });
     }
 
-    /// Drops what ended, and what was superseded, in commits up to `below`.
+    /// Drops what ended and nobody needs, and what was superseded, in commits up to `below`.
     fn trim(&mut self, below: Seq) {
         self.floor = self.floor.max(below);
         let (live, others) = (&self.live_tasks, &self.live_submissions);
-        self.tasks.retain(|id, (seq, _)| *seq > below || live.contains(id));
+        let waiting = live.iter().filter_map(|id| self.tasks.get(id));
+        let awaited: HashSet<TaskId> = waiting.flat_map(|(_, task)| task.members()).copied().collect();
+        self.tasks.retain(|id, (seq, task)| {
+            let is_owned = task.owner.is_some_and(|owner| live.contains(&owner));
+            *seq > below || live.contains(id) || is_owned || awaited.contains(id)
+        });
         self.submissions.retain(|id, (seq, _)| *seq > below || others.contains(id));
         let kept = &self.submissions;
         self.requests.retain(|_, id| kept.contains_key(id));

@@ -51,6 +51,16 @@ pub struct Batch {
     pub writes: Arc<[Write]>,
 }
 
+impl Batch {
+    /// Up to which commits the batch trims history, when all else of it is stored.
+    pub fn trims(&self) -> impl Iterator<Item = Seq> + '_ {
+        self.writes.iter().filter_map(|write| match write {
+            Write::Trim(below) => Some(*below),
+            _ => None,
+        })
+    }
+}
+
 /// What a commit must survive when it returns.
 ///
 /// ```
@@ -114,6 +124,10 @@ pub enum Write {
     /// What is left of an entry whose contents are taken away; it keeps its place, its kind and its head.
     Purge(EntryRecord),
     /// Ended tasks, settled submissions, receipts and superseded revisions of commits up to this one are dropped.
+    ///
+    /// Shape: it comes behind all other writes of its batch, wherever it stands among them.
+    /// Promise: an ended task whose owner is live stays, and so does one that a live task waits for, since they may still
+    /// ask how it ended. A later trim drops it when that is over.
     Trim(Seq),
 }
 

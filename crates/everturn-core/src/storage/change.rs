@@ -46,7 +46,7 @@ pub struct Changes {
     pub head: Seq,
     /// The session's newest epoch.
     pub epoch: Epoch,
-    /// Up to which commit history was trimmed: what came before it is told no more.
+    /// Up to which commit history was trimmed: of what came until then, only what was left is told.
     pub floor: Seq,
     /// The epochs that are newer than the query's, oldest first.
     pub epochs: Vec<EpochStart>,

@@ -9,3 +9,4 @@ mod id;
 mod message;
 mod policy;
 mod response;
+mod verify;

@@ -58,6 +58,7 @@ pub(super) fn commit(db: &Connection, batch: &Batch, bodies: &Bodies) -> Outcome
         .iter()
         .zip(&bodies.of_writes)
         .try_for_each(|(write, body)| store(db, target, write, body))?;
+    batch.trims().try_for_each(|below| ends::trim(db, target, below))?;
     match batch.writes.iter().filter(|write| matches!(write, Write::Entry(_))).count() {
         0 => {}
         added => places::settle(db, added)?,
@@ -78,7 +79,8 @@ fn store(db: &Connection, target: Target<'_>, write: &Write, body: &Body) -> Out
         Write::Taken(taken) => mail::take(db, target, taken, body),
         Write::Blob(blob) => blobs::refer(db, target, *blob),
         Write::Purge(entry) => ends::purge(db, target, entry, body),
-        Write::Trim(below) => ends::trim(db, target, *below),
+        // It comes behind all others: only then is it known who needs what.
+        Write::Trim(_) => Ok(()),
     }
 }
 

@@ -6,8 +6,9 @@ mod tests;
 use everturn_core::{
     entry::EntryRecord,
     error::{Error, Result},
-    id::{Epoch, OwnerId, Seq, SessionId},
+    id::{Epoch, OwnerId, Seq, SessionId, TaskId},
     storage::Durability,
+    task::TaskRecord,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -17,7 +18,7 @@ use super::{
     commit::Target,
     connection::overwriting,
     fault::Outcome,
-    places, search, session,
+    places, search, session, tasks,
     upkeep::More,
     writer::{Proof, Ticket, Whose},
 };
@@ -188,10 +189,9 @@ pub(super) fn purge(db: &Connection, target: Target<'_>, record: &EntryRecord, b
     })
 }
 
-/// What a trim drops beside superseded revisions.
-const TRIM: [&str; 6] = [
+/// What a trim drops beside tasks and superseded revisions.
+const TRIM: [&str; 5] = [
     "UPDATE session SET floor = max(floor, ?2) WHERE sid = ?1",
-    "DELETE FROM task INDEXED BY task_ended WHERE sid = ?1 AND live = 0 AND seq <= ?2",
     "DELETE FROM submission INDEXED BY submission_settled WHERE sid = ?1 AND live = 0 AND seq <= ?2",
     // Mail that was taken is what came since the last trim.
     "DELETE FROM mail INDEXED BY mail_key WHERE sid = ?1 AND taken <= ?2",
@@ -200,18 +200,34 @@ const TRIM: [&str; 6] = [
     "DELETE FROM document INDEXED BY document_retired WHERE sid = ?1 AND retired <= ?2",
 ];
 
+// All but those that live tasks own, or wait for.
+const TASKS: &str = "DELETE FROM task INDEXED BY task_ended WHERE sid = ?1 AND live = 0 AND seq <= ?2
+    AND NOT EXISTS (SELECT 1 FROM task AS above
+        WHERE above.sid = ?1 AND above.id = task.owner AND above.live = 1)
+    AND id NOT IN (SELECT value FROM json_each(?3))";
+
 const BASES: &str = "SELECT did, (SELECT rid FROM revision INDEXED BY revision_base
         WHERE revision.did = document.did AND seq <= ?2 AND version IS NOT NULL
         ORDER BY seq DESC, rid DESC LIMIT 1) AS base
     FROM document INDEXED BY document_id WHERE sid = ?1 AND base IS NOT NULL";
 const OLDER: &str = "DELETE FROM revision INDEXED BY revision_seq WHERE did = ?1 AND seq <= ?2 AND rid < ?3";
 
-/// Drops what ended, and what was superseded, in commits up to `below`.
+/// Drops what ended and nobody needs, and what was superseded, in commits up to `below`.
 pub(super) fn trim(db: &Connection, target: Target<'_>, below: Seq) -> Outcome<()> {
     for sql in TRIM {
         db.prepare_cached(sql)?.execute(params![target.sid, below.0])?;
     }
+    drop_tasks(db, target.sid, below)?;
     drop_superseded(db, target.sid, below)
+}
+
+/// Drops the tasks that have ended, but for those whose ends live tasks may still ask for.
+fn drop_tasks(db: &Connection, sid: i64, below: Seq) -> Outcome<()> {
+    let live = tasks::live(db, sid)?;
+    let awaited: Vec<TaskId> = live.iter().flat_map(TaskRecord::members).copied().collect();
+    let awaited = serde_json::to_string(&awaited).expect("ids are JSON");
+    db.prepare_cached(TASKS)?.execute(params![sid, below.0, awaited])?;
+    Ok(())
 }
 
 /// Drops the revisions that came before each document's newest base at `below`.

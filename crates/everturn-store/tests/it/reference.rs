@@ -7,7 +7,7 @@ use everturn_core::{
     conversation::Conversation,
     document::{ForkPolicy, History, ScopeKey},
     entry::Head,
-    id::{ConversationId, DocumentId, EntryId, Epoch, Seq},
+    id::{ConversationId, DocumentId, EntryId, Epoch, Seq, TaskId},
     json::RawJson,
     memory::Memory,
     storage::{
@@ -15,7 +15,7 @@ use everturn_core::{
         RunnableQuery, SessionQuery, Store, ViewQuery, Write,
     },
     submission::{End, SubmissionRecord, SubmissionState},
-    task::{TaskOutcome, TaskRecord},
+    task::{TaskOutcome, TaskRecord, TaskState, WaitPolicy},
 };
 use everturn_testkit::{
     block_on,
@@ -59,12 +59,13 @@ impl Life {
     }
 
     fn write(&mut self) -> Option<Write> {
-        match self.draw(10) {
+        match self.draw(11) {
             0..=2 => Some(self.entry()),
             3 if self.draw(3) == 0 => Some(self.fork()),
             4 | 5 => Some(self.task()),
             6 => Some(self.submission()),
-            7.. => self.document(),
+            7..=9 => self.document(),
+            10 if self.draw(4) == 0 => Some(self.trim()),
             _ => None,
         }
     }
@@ -96,13 +97,30 @@ impl Life {
         if self.tasks.is_empty() || self.draw(2) == 0 {
             let mut task = self.scene.task();
             task.conversation = self.conversation().id;
+            task.owner = self.any_task();
             self.tasks.push(task.clone());
             return task.into_write();
         }
-        let at = self.draw(self.tasks.len());
+        let (at, on) = (self.draw(self.tasks.len()), self.any_task());
+        if let Some(on) = on.filter(|_| self.draw(3) == 0) {
+            let (checkpoint, policy) = (RawJson::empty(), WaitPolicy::AllSettled);
+            self.tasks[at].go(TaskState::Waiting { checkpoint, on: vec![on], policy, joined: false });
+            return self.tasks[at].clone().into_write();
+        }
         let mut task = self.tasks.swap_remove(at);
         task.end(TaskOutcome::Completed { output: RawJson::empty() }, Timestamp(8));
         task.into_write()
+    }
+
+    /// One that lives now, or none.
+    fn any_task(&mut self) -> Option<TaskId> {
+        let at = self.draw(self.tasks.len() + 1);
+        self.tasks.get(at).map(|task| task.id)
+    }
+
+    fn trim(&mut self) -> Write {
+        let head = usize::try_from(self.scene.lease.head.0).unwrap();
+        Write::Trim(Seq(self.draw(head) as u64))
     }
 
     fn submission(&mut self) -> Write {

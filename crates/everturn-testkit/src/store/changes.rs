@@ -7,6 +7,7 @@ use everturn_core::{
     error::ErrorKind,
     id::{ConversationId, Epoch, Seq},
     storage::{Change, ChangeQuery, Changes, DocumentState, EpochStart, Store, Write},
+    task::TaskRecord,
 };
 use futures_util::future::join;
 
@@ -273,6 +274,28 @@ pub async fn the_floor_says_what_was_trimmed(store: &Store) {
         Changes { floor: Seq(3), ..told(&scene, vec![]) },
         "it does not fall"
     );
+}
+
+/// Ended work that a trim kept is told in its own commit, below the floor. When a later trim drops it, the floor need not
+/// rise: whoever stands there has seen it end.
+pub async fn work_that_a_trim_kept_is_told_where_it_ended(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    let owner = scene.task();
+    let child = Scene::ended(TaskRecord { owner: Some(owner.id), ..scene.task() });
+    let [seen, gone] = [child.clone(), Scene::ended(scene.task())];
+    scene.commit([&seen, &gone].map(|task| task.clone().into_write()).into()).await.unwrap();
+    each(&mut scene, &[owner.clone().into_write(), Write::Trim(Seq(3))]).await;
+    let of_tasks = |seq, task: &TaskRecord| Change { tasks: vec![task.clone()], ..Change::of(Seq(seq)) };
+    let left = vec![of_tasks(2, &child), of_tasks(3, &owner)];
+    assert_eq!(changes(&scene, 1).await, Changes { floor: Seq(3), ..told(&scene, left) });
+    assert_eq!(changes(&scene, 3).await, Changes { floor: Seq(3), ..told(&scene, vec![]) });
+
+    let owner = Scene::ended(owner);
+    each(&mut scene, &[owner.clone().into_write(), Write::Trim(Seq(2))]).await;
+    for place in [1, 3] {
+        let expected = Changes { floor: Seq(3), ..told(&scene, vec![of_tasks(5, &owner)]) };
+        assert_eq!(changes(&scene, place).await, expected, "from {place}");
+    }
 }
 
 /// Head, commits and documents fit together while commits go on.

@@ -11,11 +11,12 @@ use everturn_core::{
         Part, Posted, Receipt, RunnableQuery, SessionQuery, Store, SubmissionFilter, SubmissionQuery, Taken,
         TaskQuery, ViewQuery, Write,
     },
+    task::{TaskRecord, TaskState, WaitPolicy},
 };
 
 use super::{
     notes::Notes,
-    scene::{IntoWrite, Scene, UNTIL, creation, other, owner, session_id},
+    scene::{IntoWrite, Scene, UNTIL, creation, json, other, owner, session_id},
 };
 
 async fn delete(scene: &Scene) {
@@ -192,8 +193,7 @@ pub async fn a_trim_drops_ended_work(store: &Store) {
     scene.commit(vec![last.clone().into_write(), later.clone().into_write()]).await.unwrap();
     scene.commit(vec![Write::Trim(Seq(2))]).await.unwrap();
 
-    let all = TaskQuery { session: scene.id(), live: false, ids: None, owner: None };
-    assert_eq!(store.tasks(all).await.unwrap(), [live, last]);
+    assert_eq!(tasks_left(&scene).await, [live, last]);
     let query = |only| SubmissionQuery { session: session_id(1), only };
     assert_eq!(store.submissions(query(SubmissionFilter::All)).await.unwrap(), [queued, later.clone()]);
     let by_request = |request: &str| query(SubmissionFilter::Request(ConversationId::ROOT, request.into()));
@@ -201,6 +201,97 @@ pub async fn a_trim_drops_ended_work(store: &Store) {
     assert_eq!(store.submissions(by_request("r-3")).await.unwrap(), [later]);
     let again = scene.submission(Some("r-1"));
     scene.commit(vec![again.into_write()]).await.expect("its request id is free again");
+}
+
+/// All tasks that the scene's session still has.
+async fn tasks_left(scene: &Scene) -> Vec<TaskRecord> {
+    let all = TaskQuery { session: scene.id(), live: false, ids: None, owner: None };
+    scene.store.tasks(all).await.unwrap()
+}
+
+fn owned(task: TaskRecord, owner: &TaskRecord) -> TaskRecord {
+    TaskRecord { owner: Some(owner.id), ..task }
+}
+
+fn waiting(mut task: TaskRecord, on: &[&TaskRecord]) -> TaskRecord {
+    let on = on.iter().map(|task| task.id).collect();
+    task.go(TaskState::Waiting { checkpoint: json("1"), on, policy: WaitPolicy::AllSettled, joined: false });
+    task
+}
+
+async fn store_all(scene: &mut Scene, tasks: &[&TaskRecord]) {
+    let writes = tasks.iter().map(|task| (*task).clone().into_write()).collect();
+    scene.commit(writes).await.unwrap();
+}
+
+/// An owner can ask how what it owns has ended for as long as it lives; then a later trim takes that.
+pub async fn a_trim_keeps_what_a_live_task_owns(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    let owner = scene.task();
+    let child = Scene::ended(owned(scene.task(), &owner));
+    let grandchild = Scene::ended(owned(scene.task(), &child));
+    store_all(&mut scene, &[&owner, &child, &grandchild]).await;
+    scene.commit(vec![Write::Trim(Seq(2))]).await.unwrap();
+    assert_eq!(tasks_left(&scene).await, [owner.clone(), child.clone()], "whose owner has ended is gone");
+    let by_owner = TaskQuery { session: scene.id(), live: false, ids: None, owner: Some(owner.id) };
+    assert_eq!(store.tasks(by_owner).await.unwrap().as_slice(), std::slice::from_ref(&child));
+
+    let owner = Scene::ended(owner);
+    store_all(&mut scene, &[&owner]).await;
+    assert_eq!(tasks_left(&scene).await, [owner.clone(), child], "nothing goes by itself");
+    scene.commit(vec![Write::Trim(Seq(2))]).await.unwrap();
+    assert_eq!(tasks_left(&scene).await, [owner], "its own end came later");
+}
+
+/// Who waits can ask how each task that it waits for has ended, whoever owns that, until it waits no longer.
+pub async fn a_trim_keeps_what_a_live_task_waits_for(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    let [first, second, third] = [scene.task(), scene.task(), scene.task()].map(Scene::ended);
+    let running = scene.task();
+    let (one, both) = (waiting(scene.task(), &[&first]), waiting(scene.task(), &[&second, &running, &first]));
+    store_all(&mut scene, &[&first, &second, &third, &running, &one, &both]).await;
+    scene.commit(vec![Write::Trim(Seq(2))]).await.unwrap();
+    let left = [&first, &second, &running, &one, &both].map(TaskRecord::clone);
+    assert_eq!(tasks_left(&scene).await, left, "nobody waits for the third");
+
+    let mut both = both;
+    both.go(TaskState::Ready { checkpoint: Some(json("2")) });
+    store_all(&mut scene, &[&both]).await;
+    scene.commit(vec![Write::Trim(Seq(2))]).await.unwrap();
+    let left = [&first, &running, &one, &both].map(TaskRecord::clone);
+    assert_eq!(tasks_left(&scene).await, left, "one still waits for the first");
+
+    let one = Scene::ended(one);
+    store_all(&mut scene, &[&one]).await;
+    scene.commit(vec![Write::Trim(Seq(2))]).await.unwrap();
+    assert_eq!(tasks_left(&scene).await, [running, one, both]);
+}
+
+/// What lives in another session keeps nothing here, though its ids are the same numbers.
+pub async fn a_trim_asks_no_other_session(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    let mut other = Scene::create(store, 2, NewSession::default()).await;
+    let owner = Scene::ended(scene.task());
+    let child = Scene::ended(owned(scene.task(), &owner));
+    store_all(&mut scene, &[&owner, &child]).await;
+    let (lives, waits) = (other.task(), waiting(other.task(), &[&owner, &child]));
+    assert_eq!([lives.id, waits.id], [owner.id, child.id]);
+    store_all(&mut other, &[&lives, &waits]).await;
+    scene.commit(vec![Write::Trim(Seq(2))]).await.unwrap();
+    assert_eq!(tasks_left(&scene).await, []);
+    assert_eq!(tasks_left(&other).await, [lives, waits]);
+}
+
+/// Who needs what ended is who does when the commit is stored, wherever the trim stands in it.
+pub async fn a_trim_comes_behind_what_its_commit_writes(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    let (owner, awaited, waiter) = (scene.task(), Scene::ended(scene.task()), scene.task());
+    let child = Scene::ended(owned(scene.task(), &owner));
+    store_all(&mut scene, &[&owner, &awaited, &waiter, &child]).await;
+    let (owner, waiter) = (Scene::ended(owner), waiting(waiter, &[&awaited]));
+    let tasks = [&waiter, &owner].map(|task| task.clone().into_write());
+    scene.commit([Write::Trim(Seq(2))].into_iter().chain(tasks).collect()).await.unwrap();
+    assert_eq!(tasks_left(&scene).await, [owner, awaited, waiter]);
 }
 
 /// Receipts go with the commits that gave them; mail that waits stays, however old it is.

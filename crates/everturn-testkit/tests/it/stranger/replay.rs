@@ -133,6 +133,7 @@ impl State {
                 .map_err(|error| error.while_(format_args!("commit to session {id} at seq {}", batch.seq)))?;
             self.row.bytes += write.weight();
         }
+        batch.trims().for_each(|below| self.trim(below));
         (self.row.head, self.row.used, self.row.minted) = (batch.seq, batch.time, batch.minted);
         self.due = batch.due;
         Ok(Committed::Stored)
@@ -176,10 +177,8 @@ impl State {
                 self.blobs.insert(blob);
                 true
             }
-            Write::Trim(below) => {
-                self.trim(below);
-                true
-            }
+            // Comes behind all others.
+            Write::Trim(_) => true,
         };
         if is_new {
             Ok(())
@@ -224,7 +223,13 @@ impl State {
 
     fn trim(&mut self, below: Seq) {
         self.floor = self.floor.max(below);
-        self.tasks.retain(|_, (seq, task)| *seq > below || task.is_live());
+        let live = || self.tasks.values().map(|(_, task)| task).filter(|task| task.is_live());
+        let awaited = live().flat_map(TaskRecord::members);
+        let needed: BTreeSet<TaskId> = live().map(|task| &task.id).chain(awaited).copied().collect();
+        let owners: BTreeSet<TaskId> = live().map(|task| task.id).collect();
+        self.tasks.retain(|id, (seq, task)| {
+            *seq > below || needed.contains(id) || task.owner.is_some_and(|owner| owners.contains(&owner))
+        });
         self.submissions.retain(|_, (seq, one)| *seq > below || one.is_live());
         self.mail.retain(|(taken, _)| taken.is_none_or(|taken| taken > below));
         let mut first: HashMap<DocumentId, u64> = HashMap::new();
