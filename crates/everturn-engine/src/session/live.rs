@@ -109,7 +109,7 @@ impl Live {
         let (id, conversation) = (task.id, task.conversation);
         self.tasks.insert(id, task.clone());
         self.below.entry(Above::of(task)).or_default().insert(id);
-        for member in members(task) {
+        for member in task.members() {
             self.waiters.entry(*member).or_default().insert(id);
         }
         let place = self.places.entry(conversation).or_insert((0, owner));
@@ -123,7 +123,7 @@ impl Live {
         let (id, conversation) = (task.id, task.conversation);
         self.tasks.remove(&id);
         remove(&mut self.below, &Above::of(task), &id);
-        for member in members(task) {
+        for member in task.members() {
             remove(&mut self.waiters, member, &id);
         }
         if let Some((count, owner)) = self.places.get_mut(&conversation) {
@@ -166,7 +166,7 @@ pub(crate) fn timeless(forest: &impl Forest, task: &TaskRecord) -> Next {
 pub(crate) fn facts(forest: &impl Forest, task: &TaskRecord, now: Timestamp) -> Known {
     Known(Facts {
         now,
-        are_members_live: task.abort.is_none() && members(task).iter().any(|id| forest.task(*id).is_some()),
+        are_members_live: task.abort.is_none() && task.members().iter().any(|id| forest.task(*id).is_some()),
         is_busy_below: task.abort.is_some() && tree::is_busy_below(forest, task.id),
     })
 }
@@ -178,14 +178,6 @@ impl Known {
     /// What comes next by them.
     pub(crate) fn next(&self, task: &TaskRecord) -> Next {
         next(task, self.0)
-    }
-}
-
-/// The tasks that a task waits for.
-pub(super) fn members(task: &TaskRecord) -> &[TaskId] {
-    match &task.state {
-        TaskState::Waiting { on, .. } => on,
-        _ => &[],
     }
 }
 

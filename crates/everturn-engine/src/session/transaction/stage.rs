@@ -142,8 +142,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Drops ended tasks, settled submissions, receipts and superseded revisions of commits up to `below`. A watcher that
-    /// comes from before gets everything anew.
+    /// Drops ended tasks, settled submissions, receipts and superseded revisions of commits up to `below`. Tasks that live
+    /// ones own or wait for stay. A watcher that comes from before gets everything anew.
     ///
     /// Errors: `Invalid` beyond the last commit.
     pub fn trim(&mut self, below: Seq) -> Result<()> {

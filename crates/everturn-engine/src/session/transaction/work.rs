@@ -17,7 +17,7 @@ use everturn_core::{
 };
 
 use super::Transaction;
-use crate::session::live::{members, timeless};
+use crate::session::live::timeless;
 
 /// How many signals a task keeps that it has not waited for.
 const SIGNALS_MAX: usize = 1_000;
@@ -252,7 +252,7 @@ impl Forest for Transaction {
     }
 
     fn waiters(&self, on: TaskId) -> Vec<TaskId> {
-        let waits = |task: &TaskRecord| members(task).contains(&on);
+        let waits = |task: &TaskRecord| task.members().contains(&on);
         let mut found = self.session.0.state().live.waiters(on);
         found.retain(|id| Forest::task(self, *id).is_some_and(|task| waits(&task)));
         self.add_staged(&mut found, waits);
@@ -285,7 +285,7 @@ impl Transaction {
     /// Creates a task, or replaces its state.
     pub(crate) fn put_task(&mut self, task: TaskRecord) {
         let is_linked_anew = match self.session.0.state().live.task(task.id) {
-            Some(before) => members(before) != members(&task),
+            Some(before) => before.members() != task.members(),
             None => true,
         };
         if is_linked_anew && !self.new_work.contains(&task.id) {

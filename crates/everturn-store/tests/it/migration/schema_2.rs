@@ -80,6 +80,8 @@ fn task(id: u64) -> TaskRecord {
 fn ended(id: u64, outcome: TaskOutcome) -> TaskRecord {
     let mut task = task(id);
     task.end(outcome, Timestamp(9));
+    // What wrote it did not count.
+    task.moves = 0;
     task
 }
 
