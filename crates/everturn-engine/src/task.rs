@@ -11,11 +11,13 @@ mod graph;
 mod hold;
 mod host;
 mod mailbox;
+mod marks;
 mod opening;
 mod run;
 mod scheduler;
 mod settle;
 mod step;
+mod table;
 
 use std::time::Duration;
 

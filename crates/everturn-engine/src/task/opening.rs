@@ -12,7 +12,7 @@ use everturn_core::{
     },
 };
 
-use super::{Runner, scheduler::is_suspect};
+use super::{Runner, table::is_suspect};
 
 /// How many tasks are counted in one commit at most, and after how many bytes it is full.
 const COUNTED_MAX: usize = 256;

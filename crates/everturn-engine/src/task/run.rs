@@ -17,9 +17,10 @@ use everturn_core::{
 use super::{
     Runner, TaskContext, TaskError,
     code::{Loaded, Unloaded},
-    scheduler::{ATTEMPTS_MAX, is_suspect},
+    scheduler::ATTEMPTS_MAX,
     settle::Cut,
     step::Left,
+    table::is_suspect,
 };
 use crate::{Registry, Transaction};
 

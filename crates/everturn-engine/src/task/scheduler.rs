@@ -2,7 +2,6 @@
 //! the records, and the same loop does what they say.
 
 use std::{
-    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
@@ -10,26 +9,14 @@ use std::{
     time::Duration,
 };
 
-use everturn_core::{
-    BoxFuture, CancelToken, Result,
-    clock::Timestamp,
-    id::TaskId,
-    task::{Blocked, Next, TaskRecord, TaskState},
-};
+use everturn_core::{BoxFuture, CancelToken, Result, clock::Timestamp, id::TaskId};
 use tokio::sync::{Notify, watch as latest};
 
-use super::{Host, StepHold, gate::Pass, mailbox, opening};
-use crate::{
-    Registry, Session,
-    session::{Live, facts, timeless},
-};
+use super::{Host, StepHold, gate::Pass, mailbox, opening, table::Table};
+use crate::Session;
 
 /// How often the step of a task may be begun while owners of its session die.
 pub(super) const ATTEMPTS_MAX: u32 = 10;
-
-/// After how many such attempts a task is suspected: it runs beside no other that is, and what it does to its process is
-/// counted for it alone.
-pub(super) const SUSPECTED: u32 = 3;
 
 /// How long the loop relies on the clock: a machine that was suspended, or whose clock was set, finds out then.
 const TIMER_MAX: Duration = Duration::from_secs(60);
@@ -38,57 +25,12 @@ const TIMER_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct Runner {
     pub(crate) session: Session,
     pub(super) host: Arc<Host>,
-    /// The newest task that was live when the session was opened.
-    found_max: TaskId,
     table: Mutex<Table>,
     is_started: AtomicBool,
     /// Fires when nothing more is started.
     pub(super) closing: CancelToken,
     /// Counts what happened that is no commit: a run began or ended, the loop looked.
     beat: latest::Sender<u64>,
-}
-
-#[derive(Default)]
-struct Table {
-    running: HashMap<TaskId, Running>,
-    /// Tasks whose effect was begun by this owner, and after how many moves.
-    entered: HashMap<TaskId, u64>,
-    /// Tasks that an earlier owner may have run, and after how many moves: until they move again.
-    carried: HashMap<TaskId, u64>,
-    /// Tasks whose attempt was counted when this owner first looked.
-    counted: HashSet<TaskId>,
-    /// Tasks that cannot be run, by what was installed then.
-    blocked: HashMap<TaskId, (Blocked, Arc<Registry>)>,
-    /// How often a task's move could not be stored for want of a transaction.
-    losses: HashMap<TaskId, u32>,
-    /// How many hold the session.
-    holds: usize,
-    /// The task that was started last: the others come first. And whether its moment had come.
-    last: TaskId,
-    was_due: bool,
-    /// Whether the first look of this owner is done, at the tasks and at the mail.
-    is_open: bool,
-    is_mail_read: bool,
-    /// Whether nothing more is started. Here, so that closing and starting cannot miss each other.
-    is_closing: bool,
-}
-
-impl Table {
-    /// Whether a task waits for code; one that was told to stop no longer does.
-    fn is_blocked(&self, live: &Live, registry: &Arc<Registry>, id: TaskId) -> bool {
-        let judged = self.blocked.get(&id);
-        judged.is_some_and(|(_, by)| Arc::ptr_eq(by, registry))
-            && live.task(id).is_some_and(|task| task.abort.is_none())
-    }
-}
-
-/// A run under way.
-struct Running {
-    token: CancelToken,
-    /// Whether it is the end in order of a task that was told to stop: that mark does not stop it.
-    is_end: bool,
-    /// Whether it is suspected to end its process.
-    is_suspect: bool,
 }
 
 /// What the loop waits for after a look, beside commits.
@@ -102,28 +44,18 @@ struct Wait {
 
 impl Runner {
     pub(crate) fn new(session: Session, host: Arc<Host>) -> Arc<Self> {
-        let (found_max, carried) = {
-            let state = session.0.state();
-            let found_max = state.live.tasks().last().map_or(TaskId(0), |task| task.id);
-            // What waits for others to end was not run since it began to: they have not ended.
-            let may_have_run = |task: &&Arc<TaskRecord>| {
-                !matches!(task.state, TaskState::Waiting { .. }) || timeless(&state.live, task) != Next::Rest
-            };
-            let carried = state.live.tasks().filter(may_have_run).map(|task| (task.id, task.moves));
-            (found_max, carried.collect())
-        };
+        let table = Mutex::new(Table::of(&session.0.state().live));
         Arc::new(Self {
             session,
             host,
-            found_max,
-            table: Mutex::new(Table { carried, ..Table::default() }),
+            table,
             is_started: AtomicBool::new(false),
             closing: CancelToken::new(),
             beat: latest::Sender::new(0),
         })
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    pub(super) fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -207,107 +139,9 @@ impl Runner {
     pub(crate) fn is_quiescent(&self) -> bool {
         let (now, registry) = (self.now(), self.host.registry());
         let (state, table) = (self.session.0.state(), self.table());
-        let could = |id: TaskId| !table.is_blocked(&state.live, &registry, id);
-        let is_able = || state.live.able(TaskId(0)).chain(state.live.due(now)).any(could);
-        table.running.is_empty() && (table.holds > 0 || (table.is_open && table.is_mail_read && !is_able()))
-    }
-
-    /// The ids of tasks whose code runs at this moment.
-    pub(super) fn running(&self) -> HashSet<TaskId> {
-        self.table().running.keys().copied().collect()
-    }
-
-    /// Why tasks cannot be run by what is installed.
-    pub(super) fn blocked(&self) -> HashMap<TaskId, Blocked> {
-        let registry = self.host.registry();
-        let (state, table) = (self.session.0.state(), self.table());
-        let blocked = table.blocked.iter().filter(|(id, _)| table.is_blocked(&state.live, &registry, **id));
-        blocked.map(|(id, (blocked, _))| (*id, blocked.clone())).collect()
-    }
-
-    /// Notes that a task cannot be run by what is, or was just, installed.
-    pub(super) fn note_blocked(&self, id: TaskId, blocked: Blocked, by: Arc<Registry>) {
-        self.table().blocked.insert(id, (blocked, by));
-    }
-
-    /// Notes that a task's effect begins.
-    pub(super) fn enter(&self, id: TaskId) {
-        if let Some(task) = self.record(id) {
-            self.table().entered.insert(id, task.moves);
-        }
-    }
-
-    /// Whether the effect of a task's present step may have begun before.
-    pub(super) fn was_entered(&self, id: TaskId) -> bool {
-        self.is_carried(id) || self.was_entered_here(id)
-    }
-
-    /// Whether this owner has begun the effect of a task's present step.
-    pub(super) fn was_entered_here(&self, id: TaskId) -> bool {
-        self.has_not_moved(id, |table| &table.entered)
-    }
-
-    /// Whether an earlier owner may have run a task's present step.
-    pub(super) fn is_carried(&self, id: TaskId) -> bool {
-        self.has_not_moved(id, |table| &table.carried)
-    }
-
-    fn has_not_moved(&self, id: TaskId, marks: impl Fn(&Table) -> &HashMap<TaskId, u64>) -> bool {
-        let moves = self.record(id).map(|task| task.moves);
-        moves.is_some() && marks(&self.table()).get(&id).copied() == moves
-    }
-
-    /// Whether a task that is live was so when the session was opened.
-    pub(super) fn was_found(&self, id: TaskId) -> bool {
-        id <= self.found_max
-    }
-
-    /// Notes that a task's move could not be stored for want of a transaction, and gives how often by now.
-    pub(super) fn lost(&self, id: TaskId) -> u32 {
-        let mut table = self.table();
-        let count = table.losses.entry(id).or_default();
-        *count += 1;
-        *count
-    }
-
-    /// Forgets what is known of a task's run, where it has moved on.
-    fn forget(&self, id: TaskId) {
-        let moves = self.record(id).map(|task| task.moves);
-        let mut table = self.table();
-        let is_old = |marked: Option<&u64>| marked.is_some_and(|marked| Some(*marked) != moves);
-        if is_old(table.entered.get(&id)) {
-            table.entered.remove(&id);
-            table.losses.remove(&id);
-        }
-        if is_old(table.carried.get(&id)) {
-            table.carried.remove(&id);
-        }
-        if moves.is_none() {
-            table.counted.remove(&id);
-            table.blocked.remove(&id);
-            table.losses.remove(&id);
-        }
-    }
-
-    /// The run of a task is its end in order from here on; gives its token.
-    pub(super) fn begin_end(&self, id: TaskId) -> CancelToken {
-        let mut table = self.table();
-        let token = CancelToken::new();
-        if table.is_closing {
-            token.cancel();
-        }
-        let is_suspect = table.running.get(&id).is_some_and(|running| running.is_suspect);
-        table.running.insert(id, Running { token: token.clone(), is_end: true, is_suspect });
-        token
-    }
-
-    /// Notes that tasks' attempts are counted for this owner.
-    pub(super) fn counted(&self, ids: impl IntoIterator<Item = TaskId>) {
-        self.table().counted.extend(ids);
-    }
-
-    pub(super) fn is_counted(&self, id: TaskId) -> bool {
-        self.table().counted.contains(&id)
+        let has_looked = table.is_open && table.is_mail_read;
+        let is_at_rest = has_looked && !table.could_begin(&state.live, &registry, now);
+        table.running.is_empty() && (table.holds > 0 || is_at_rest)
     }
 
     pub(super) fn opened(&self) {
@@ -320,22 +154,8 @@ impl Runner {
         }
     }
 
-    /// A live task as it was committed.
-    pub(super) fn record(&self, id: TaskId) -> Option<Arc<TaskRecord>> {
-        self.session.0.state().live.task(id).cloned()
-    }
-
-    fn now(&self) -> Timestamp {
+    pub(super) fn now(&self) -> Timestamp {
         self.session.0.opener.world.clock.now()
-    }
-
-    /// A live task, and what comes next for it.
-    pub(super) fn look(&self, id: TaskId) -> Option<(Arc<TaskRecord>, Next)> {
-        let now = self.now();
-        let state = self.session.0.state();
-        let task = state.live.task(id)?.clone();
-        let next = facts(&state.live, &task, now).next(&task);
-        Some((task, next))
     }
 
     /// One look: stops what was told to, and starts what can go on, as far as there is room.
@@ -356,23 +176,9 @@ impl Runner {
 
     /// A task that can go on and does not run, and for which the session has room.
     fn candidate(&self, now: Timestamp) -> Option<TaskId> {
-        let registry = self.host.registry();
+        let (registry, running_max) = (self.host.registry(), self.host.limits.session_running_max);
         let (state, table) = (self.session.0.state(), self.table());
-        let is_full = table.running.len() >= self.host.limits.session_running_max;
-        if table.is_closing || table.holds > 0 || is_full {
-            return None;
-        }
-        let is_taken = table.running.values().any(|running| running.is_suspect);
-        let must_wait = |id: &TaskId| is_taken && state.live.task(*id).is_some_and(|task| is_suspect(task));
-        let can_run = |id: &TaskId| {
-            !table.running.contains_key(id)
-                && !table.is_blocked(&state.live, &registry, *id)
-                && !must_wait(id)
-        };
-        let due = || state.live.due(now).find(can_run);
-        let able = || state.live.able(table.last).find(can_run);
-        // In turns: neither those whose moment has come nor those that are ready keep the others waiting.
-        if table.was_due { able().or_else(due) } else { due().or_else(able) }
+        table.candidate(&state.live, (&registry, running_max), now)
     }
 
     /// Tells running tasks to stop whose records say so.
@@ -403,11 +209,6 @@ impl Runner {
     }
 }
 
-/// Whether a task is suspected to end its process.
-pub(super) fn is_suspect(task: &TaskRecord) -> bool {
-    task.attempts >= SUSPECTED
-}
-
 /// A task that is run by one and no other, until this is dropped.
 struct Reserved {
     runner: Arc<Runner>,
@@ -417,17 +218,8 @@ struct Reserved {
 
 impl Reserved {
     fn take(runner: &Arc<Runner>, id: TaskId) -> Option<Self> {
-        let token = CancelToken::new();
         let task = runner.record(id)?;
-        let is_timed = matches!(task.state, TaskState::Sleeping { .. } | TaskState::Listening { .. });
-        let is_suspect = is_suspect(&task);
-        let mut table = runner.table();
-        if table.is_closing || table.holds > 0 || table.running.contains_key(&id) {
-            return None;
-        }
-        table.running.insert(id, Running { token: token.clone(), is_end: false, is_suspect });
-        (table.last, table.was_due) = (id, is_timed);
-        drop(table);
+        let token = runner.table().reserve(&task)?;
         runner.beat();
         Some(Self { runner: runner.clone(), id, token })
     }
@@ -435,8 +227,8 @@ impl Reserved {
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        self.runner.forget(self.id);
-        self.runner.table().running.remove(&self.id);
+        let moves = self.runner.record(self.id).map(|task| task.moves);
+        self.runner.table().release(self.id, moves);
         self.runner.beat();
         self.runner.wake();
     }

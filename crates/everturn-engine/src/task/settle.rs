@@ -122,7 +122,7 @@ impl Runner {
             _ => false,
         };
         let waiters = waiters.filter_map(|id| Forest::task(tx, id));
-        waiters.filter(|task| !self.was_found(task.id)).find(can_join)
+        waiters.filter(|task| !self.is_as_found(task.id)).find(can_join)
     }
 
     /// Runs a step inside a transaction; none where it did not come back with it.
