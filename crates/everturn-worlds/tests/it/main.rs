@@ -4,6 +4,7 @@
 mod explorer;
 mod kernel;
 mod killed;
+mod old;
 mod processes;
 mod tasks;
 mod tidy;
