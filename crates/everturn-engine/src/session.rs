@@ -36,7 +36,7 @@ pub use blob::BlobWriter;
 pub use context::WorkContext;
 use lease::Held;
 use line::{Hold, Line};
-pub(crate) use live::{Live, facts, timeless};
+pub(crate) use live::{Live, facts};
 pub use opener::Opener;
 use state::{Read, State};
 pub use stranger::SessionReader;
@@ -141,7 +141,9 @@ impl Session {
                 "open session {id}: it is being brought back from an archive, or that was cut off; restore it again"
             )));
         }
-        Self::claim(opener, id, row.is_some_and(|row| row.owner.is_some())).await
+        // Our own lease may be on its way back: that is no death.
+        let is_left_behind = row.and_then(|row| row.owner).is_some_and(|(by, _)| by != opener.owner);
+        Self::claim(opener, id, is_left_behind).await
     }
 
     async fn claim(opener: &Opener, id: SessionId, is_left_behind: bool) -> Result<Self> {

@@ -17,6 +17,7 @@ mod run;
 mod scheduler;
 mod settle;
 mod step;
+mod suspect;
 mod table;
 
 use std::time::Duration;
@@ -135,8 +136,8 @@ pub trait Task: Sized + Send + Sync + 'static {
         Err(Error::invalid(format!("there is no migration from version {from}")).into())
     }
 
-    /// How long a step may take. Past it its token fires; a step that has not ended a grace later is given up, and the task
-    /// faulted.
+    /// How long a step, or the end in order, may take. Past it the token fires; code that has not ended a grace later is given
+    /// up, and the task faulted. Without one a step may take for ever, and an end in order five minutes.
     fn deadline(&self) -> Option<Duration> {
         None
     }

@@ -250,8 +250,8 @@ impl LiveSession {
     ///
     /// Promise: it returns within the host's [`close_ms`](super::Settings::close_ms), whatever code or storage does.
     pub async fn close(&self) -> Result<()> {
-        self.session().0.refuse_new_work();
         self.0.runner.stop();
+        self.session().0.refuse_new_work();
         // In a task of its own: half closed, a session would neither run its work nor tell its followers why.
         let (session, runner) = (self.0.session.clone(), self.0.runner.clone());
         let within = Duration::from_millis(self.shared().settings.close_ms);

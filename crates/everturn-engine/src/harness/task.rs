@@ -74,20 +74,25 @@ impl<T: Task> TaskHandle<T> {
     /// Errors: `NotFound` when there is no such task; `Invalid` when it is of another kind; `Closed` or `Fenced` when the
     /// session is given up first: it then ends where the session is opened next.
     pub async fn ended(&self) -> Result<Ended<T>> {
+        self.check_kind(&*self.record().await?)?;
         self.live.resume();
         let look = || async {
             let is_live = self.live.session().0.state().live.task(self.id).is_some();
             Ok(if is_live { None } else { Some(self.record().await?) })
         };
         let record = self.live.when(look).await?;
-        let (id, name) = (self.id, T::NAME);
-        if record.kind != name {
-            let message = format!("read task {id} as {name}: it is a {}", record.kind);
-            return Err(Error::invalid(message));
-        }
+        let id = self.id;
         match record.outcome().cloned() {
             Some(outcome) => Ok(Ended { record, outcome, of: PhantomData }),
             None => Err(Error::conflict(format!("wait for task {id}: it has not ended"))),
+        }
+    }
+
+    fn check_kind(&self, record: &TaskRecord) -> Result<()> {
+        let (id, name, kind) = (self.id, T::NAME, &record.kind);
+        match kind == name {
+            true => Ok(()),
+            false => Err(Error::invalid(format!("read task {id} as {name}: it is a {kind}"))),
         }
     }
 

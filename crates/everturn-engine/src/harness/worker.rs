@@ -129,11 +129,8 @@ impl Worker {
             }
             Err(error) if error.is_passing() => Err(error),
             Err(error) => {
-                if !matches!(
-                    error.kind(),
-                    ErrorKind::Owned { .. } | ErrorKind::Conflict | ErrorKind::NotFound
-                ) {
-                    tracing::error!(session = %id, %error, "a session cannot be opened");
+                if !matches!(error.kind(), ErrorKind::Owned { .. } | ErrorKind::NotFound) {
+                    tracing::warn!(session = %id, %error, "a session cannot be opened");
                     self.left_alone.insert(id, self.now() + LEFT_ALONE);
                 }
                 Ok(())

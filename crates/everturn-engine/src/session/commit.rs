@@ -41,7 +41,7 @@ pub(super) async fn store_and_adopt(
     let mut sending = Sending { inner, is_settled: false };
     let sent = match stop {
         None => inner.send(&batch).await,
-        Some(stop) => inner.insist(&batch, &stop).await,
+        Some(stop) => inner.insist(batch.clone(), &stop).await,
     };
     sending.is_settled = true;
     match sent {
@@ -103,9 +103,12 @@ impl Inner {
     }
 
     /// Sends a batch until storage says that it is stored, or refuses it for good, or the token fires.
-    async fn insist(&self, batch: &Batch, stop: &CancelToken) -> Result<()> {
-        for refused in 0_u64.. {
-            let error = match self.send(batch).await {
+    async fn insist(&self, mut batch: Batch, stop: &CancelToken) -> Result<()> {
+        let mut refused = 0_u32;
+        loop {
+            // Where the session had to be claimed anew meanwhile, the batch is the new epoch's.
+            batch.epoch = self.epoch();
+            let error = match self.send(&batch).await {
                 Err(error) if error.is_passing() && !stop.is_cancelled() => error,
                 sent => return sent,
             };
@@ -113,6 +116,7 @@ impl Inner {
             if refused.is_multiple_of(120) {
                 tracing::warn!(session = %self.id, %error, "nothing was stored; trying until it is");
             }
+            refused = refused.wrapping_add(1);
             self.check_open()?;
             // Whoever says that it may be tried again at once must not keep the thread.
             tokio::task::yield_now().await;
@@ -121,7 +125,6 @@ impl Inner {
                 () = stop.cancelled() => {}
             }
         }
-        Ok(())
     }
 
     /// Sends a batch until storage says that it is stored, or refuses it.

@@ -1,6 +1,10 @@
 //! Documents in a session: their committed values, and what a transaction makes of them.
 
-use std::{any::Any, sync::Arc};
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use everturn_core::{
     Error, Result,
@@ -71,7 +75,9 @@ trait Typed: Any + Send + Sync {
 
 impl<T: Document> Typed for T {
     fn encode(&self, limits: &Limits) -> Result<Value> {
-        document::encode(self, limits)
+        // The application's own code writes it: what breaks there must not break the line.
+        catch_unwind(AssertUnwindSafe(|| document::encode(self, limits)))
+            .unwrap_or_else(|_| Err(Error::invalid(format!("write document {}: its type panicked", T::KIND))))
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {

@@ -39,6 +39,11 @@ impl Live {
         self.tasks.get(&id)
     }
 
+    /// How many tasks live.
+    pub(crate) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
     /// All live tasks, in the order of their ids.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = &Arc<TaskRecord>> {
         self.tasks.values()
@@ -158,7 +163,7 @@ impl Live {
 }
 
 /// What comes next for a task, before any moment has come.
-pub(crate) fn timeless(forest: &impl Forest, task: &TaskRecord) -> Next {
+pub(super) fn timeless(forest: &impl Forest, task: &TaskRecord) -> Next {
     facts(forest, task, Timestamp(i64::MIN)).next(task)
 }
 

@@ -118,6 +118,14 @@ impl Transaction {
         self.hold.renew(self.session.0.opener.world.clock.now());
     }
 
+    /// Whether it holds what refers to things that only the store knows.
+    pub(crate) fn asks_the_store(&self) -> bool {
+        let asks = |write: &Write| {
+            matches!(write, Write::Taken(_) | Write::Blob(_) | Write::Purge(_) | Write::Trim(_))
+        };
+        self.writes.iter().any(asks)
+    }
+
     /// Proves that it could be stored as it is.
     ///
     /// Errors: as [`commit`](Self::commit), before storage is asked.

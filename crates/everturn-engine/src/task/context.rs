@@ -10,7 +10,7 @@ use std::{
 };
 
 use everturn_core::{
-    CancelToken, Error, ErrorKind, Result,
+    CancelToken, Error, Result,
     clock::Timestamp,
     conversation::Conversation,
     document::{Document, Value},
@@ -23,11 +23,14 @@ use everturn_core::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::{Runner, Task, TaskError};
+use super::{Runner, Task, TaskError, run::is_loss};
 use crate::{
     NewTask, Registry, Session, Transaction, WorkContext,
     watch::{DocumentWatch, Start, Watch},
 };
+
+/// How often a memo is offered anew whose transaction was lost.
+const KEPT_MAX: u32 = 100;
 
 /// What a task last said of its progress: a document of the task, written by [`TaskContext::report`].
 ///
@@ -215,7 +218,7 @@ impl TaskContext {
 
     /// Stores a memo; gives the one that was there before.
     async fn keep_memo(&self, name: &str, memo: RawJson) -> Result<Option<RawJson>> {
-        loop {
+        for tries in 1_u32.. {
             self.check("keep a memo")?;
             let mut tx = self.0.session.begin_last().await?;
             let Some(task) = tx.task(self.0.id).filter(|task| task.is_live()) else {
@@ -229,10 +232,11 @@ impl TaskContext {
             tx.put_task(task);
             match tx.commit_until(self.closing()).await {
                 // Nothing was stored, and what was made must not be made again.
-                Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Conflict) => {}
+                Err(error) if is_loss(&error) && tries < KEPT_MAX => tokio::task::yield_now().await,
                 stored => return stored.map(|_| None),
             }
         }
+        Err(self.over("keep a memo"))
     }
 
     /// Says how far the task is, to whoever looks. The newest report is kept until the task ends; a power cut may take it.
@@ -265,14 +269,14 @@ impl TaskContext {
     /// How a task ended; none while it lives. A step that has joined the commit that ends it asks the
     /// [transaction](Transaction::outcome).
     ///
-    /// Errors: `Invalid` when there is no such task.
+    /// Errors: `NotFound` when there is no such task.
     pub async fn outcome(&self, id: TaskId) -> Result<Option<TaskOutcome>> {
         self.check("look for an outcome")?;
         let session = self.session_id();
         let query = TaskQuery::one(session, id);
         let found = self.0.session.store().tasks(query).await?.pop();
         let task = found.ok_or_else(|| {
-            Error::invalid(format!("look for the outcome of task {id}: there is no such task"))
+            Error::not_found(format!("look for the outcome of task {id}: there is no such task"))
         })?;
         Ok(task.outcome().filter(|_| !task.is_live()).cloned())
     }

@@ -190,7 +190,7 @@ impl Runner {
     pub(crate) async fn inspect(&self) -> Result<TaskGraph> {
         let session = self.session.id();
         let view = self.session.store().view(ViewQuery { session, part: Part::Tasks }).await?;
-        Ok(TaskGraph::new(view, &Known { running: self.running(), blocked: Some(self.blocked()) }))
+        Ok(TaskGraph::new(view, &Known { running: self.running(), blocked: self.blocked() }))
     }
 }
 

@@ -22,14 +22,14 @@ pub struct StepHold(Arc<Runner>);
 
 impl StepHold {
     pub(super) fn new(runner: &Arc<Runner>) -> Self {
-        runner.held(true);
+        runner.hold_begins();
         Self(runner.clone())
     }
 }
 
 impl Drop for StepHold {
     fn drop(&mut self) {
-        self.0.held(false);
+        self.0.hold_ends();
     }
 }
 

@@ -6,7 +6,7 @@ use everturn_core::{
     Result,
     task::{Blocked, BlockedBy, TaskRecord},
 };
-use tokio::sync::watch as latest;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch as latest};
 
 use super::{AnyTask, Gate};
 use crate::Registry;
@@ -16,6 +16,7 @@ pub(crate) struct Host {
     registry: latest::Sender<Arc<Registry>>,
     built_in: Vec<AnyTask>,
     gate: Gate,
+    suspects: Arc<Semaphore>,
     pub(super) limits: RunLimits,
 }
 
@@ -33,7 +34,13 @@ pub(crate) struct RunLimits {
 impl Host {
     pub(crate) fn new(registry: Registry, built_in: Vec<AnyTask>, limits: RunLimits) -> Self {
         let gate = Gate::new(limits.running_max);
-        Self { registry: latest::Sender::new(Arc::new(registry)), built_in, gate, limits }
+        Self {
+            registry: latest::Sender::new(Arc::new(registry)),
+            built_in,
+            gate,
+            suspects: Arc::new(Semaphore::new(1)),
+            limits,
+        }
     }
 
     /// What is installed now; the snapshot stays as it is.
@@ -60,6 +67,12 @@ impl Host {
     /// Told when something is installed.
     pub(super) fn changes(&self) -> latest::Receiver<Arc<Registry>> {
         self.registry.subscribe()
+    }
+
+    /// The place of the one suspect that may run.
+    pub(super) fn suspects(&self) -> impl Future<Output = OwnedSemaphorePermit> + Send + use<> {
+        let place = self.suspects.clone().acquire_owned();
+        async move { place.await.expect("it is never closed") }
     }
 
     /// How many steps run at once in the process.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use everturn_core::{
-    Error, Result,
+    Error, ErrorKind, Result,
     id::TaskId,
     json::RawJson,
     storage::{Mail, MailKind, Receipt},
@@ -84,6 +84,8 @@ async fn take_all(runner: &Arc<Runner>) -> Result<()> {
 async fn take(runner: &Runner, mail: Mail) -> Result<()> {
     let error = match accept(runner, &mail).await {
         Ok(()) => return Ok(()),
+        // Its transaction was lost, which says nothing of the mail.
+        Err(error) if matches!(error.kind(), ErrorKind::Expired) => return Err(error),
         Err(error) if error.is_passing() || runner.session.0.check_open().is_err() => return Err(error),
         Err(error) => error,
     };

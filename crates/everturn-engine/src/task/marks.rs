@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
+    time::Duration,
 };
 
 use everturn_core::{
@@ -69,7 +70,20 @@ impl Runner {
 
     /// Notes that a task's move could not be stored for want of a transaction, and gives how often by now.
     pub(super) fn lost(&self, id: TaskId) -> u32 {
-        self.table().lost(id)
+        let moves = self.record(id).map_or(0, |task| task.moves);
+        self.table().lost(id, moves)
+    }
+
+    /// Lets a task be for a while: then the same is tried again.
+    pub(super) fn rest(&self, id: TaskId, pause: Duration) {
+        let is_aborted = self.record(id).is_some_and(|task| task.abort.is_some());
+        self.table().rest(id, self.now() + pause, is_aborted);
+    }
+
+    /// A suspect has shown that it does not end its process: others may run beside it.
+    pub(super) fn clear(&self, id: TaskId) {
+        self.table().clear(id);
+        self.wake();
     }
 
     /// The run of a task is its end in order from here on; gives its token.
@@ -91,12 +105,15 @@ impl Runner {
         self.table().blocked.insert(id, (blocked, by));
     }
 
-    /// Why tasks cannot be run by what is installed.
-    pub(super) fn blocked(&self) -> HashMap<TaskId, Blocked> {
+    /// Why tasks cannot be run by what is installed; none before the first look.
+    pub(super) fn blocked(&self) -> Option<HashMap<TaskId, Blocked>> {
         let registry = self.host.registry();
         let (state, table) = (self.session.0.state(), self.table());
+        if !table.is_open {
+            return None;
+        }
         let blocked = table.blocked.iter().filter(|(id, _)| table.is_blocked(&state.live, &registry, **id));
-        blocked.map(|(id, (blocked, _))| (*id, blocked.clone())).collect()
+        Some(blocked.map(|(id, (blocked, _))| (*id, blocked.clone())).collect())
     }
 
     /// The tasks whose code runs at this moment.

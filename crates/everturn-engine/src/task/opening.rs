@@ -1,6 +1,6 @@
 //! The first look of an owner: what an earlier one left is counted before it is run.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use everturn_core::{
     Result,
@@ -12,14 +12,11 @@ use everturn_core::{
     },
 };
 
-use super::{Runner, table::is_suspect};
+use super::{Runner, run::RETRY, table::is_suspect};
 
 /// How many tasks are counted in one commit at most, and after how many bytes it is full.
 const COUNTED_MAX: usize = 256;
 const BYTES_MAX: u64 = 1 << 20;
-
-/// How long to wait before the same is tried again.
-const RETRY: Duration = Duration::from_millis(500);
 
 /// Why tasks end that are not carried on.
 const RESTART: &str = "restart";
@@ -71,7 +68,9 @@ fn chunks<'a>(runner: &Runner, ids: &'a [TaskId]) -> Vec<&'a [TaskId]> {
 }
 
 fn is_about_to_run(runner: &Runner, id: TaskId) -> bool {
-    runner.is_carried(id) && runner.look(id).is_some_and(|(_, next)| matches!(next, Next::Step | Next::Abort))
+    runner.is_carried(id)
+        && !runner.is_counted(id)
+        && runner.look(id).is_some_and(|(_, next)| matches!(next, Next::Step | Next::Abort))
 }
 
 /// Those that are not carried on.
@@ -96,8 +95,8 @@ async fn count(runner: &Runner, ids: &[TaskId]) -> Result<()> {
         // What moved meanwhile is no longer an earlier owner's.
         let Some(task) = tx.task(*id).filter(|_| runner.is_carried(*id)) else { continue };
         if let Some(counted) = counted(runner, &task) {
+            news.extend((counted.attempts > task.attempts).then_some(*id));
             tx.put_task(counted);
-            news.push(*id);
         }
     }
     tx.commit_until(runner.closing.clone()).await?;

@@ -17,15 +17,14 @@ use everturn_core::{
 use super::{
     Runner, TaskContext, TaskError,
     code::{Loaded, Unloaded},
-    scheduler::ATTEMPTS_MAX,
+    scheduler::{ATTEMPTS_MAX, STUCK},
     settle::Cut,
     step::Left,
-    table::is_suspect,
 };
 use crate::{Registry, Transaction};
 
-/// How long a task waits before it is tried again after storage refused.
-const RETRY: Duration = Duration::from_millis(500);
+/// How long to wait before what storage refused is tried again.
+pub(super) const RETRY: Duration = Duration::from_millis(500);
 
 /// How long the code may take that says what a faulted task leaves.
 const FAULT_MAX: Duration = Duration::from_secs(30);
@@ -36,13 +35,15 @@ const FAILURE_MAX: usize = 16 << 10;
 /// How often a run whose move could not be stored for want of a transaction is run again, before it counts as wrong.
 const LOSSES_MAX: u32 = 3;
 
-/// How long a task rests whose end cannot be stored.
-const STUCK: Duration = Duration::from_secs(60);
+/// How long the end in order of a task may take that names no deadline.
+const ABORT_MAX: Duration = Duration::from_secs(300);
 
 /// What kept a run from giving what it was to give.
 pub(super) enum Trouble {
     /// An error escaped.
     Escaped(TaskError),
+    /// What it gave could not be stored.
+    Refused(Error),
     /// It panicked.
     Panicked(String),
     /// Its deadline passed.
@@ -56,6 +57,7 @@ impl Trouble {
     fn failure(&self) -> TaskFailure {
         match self {
             Self::Escaped(error) => within_limit(error.failure()),
+            Self::Refused(error) => within_limit(TaskError::from(error.clone()).failure()),
             Self::Panicked(message) => within_limit(&TaskFailure::new("panic", message)),
             Self::TimedOut(after) => {
                 TaskFailure::new("timed_out", format!("its step had not ended after {after:?}"))
@@ -64,12 +66,25 @@ impl Trouble {
         }
     }
 
-    fn engine(&self) -> Option<&Error> {
-        match self {
-            Self::Escaped(error) => error.engine(),
-            _ => None,
-        }
+    /// After how long the same is tried again; none where it is the code that is wrong. Where code asked storage and storage
+    /// refused for now, or a transaction was lost on the way to be stored, nothing is wrong with it.
+    fn passes(&self) -> Option<Passing> {
+        let error = match self {
+            Self::Escaped(error) => error.engine()?,
+            Self::Refused(error) if is_loss(error) => return Some(Passing::Loss(error.clone())),
+            Self::Refused(error) => error,
+            Self::Panicked(_) | Self::TimedOut(_) | Self::GivenUp => return None,
+        };
+        error.is_passing().then(|| Passing::Refusal(error.clone()))
     }
+}
+
+/// What passes by itself.
+enum Passing {
+    /// Storage refuses for now.
+    Refusal(Error),
+    /// A transaction was lost.
+    Loss(Error),
 }
 
 /// A failure that can be kept, whatever its code put into it.
@@ -79,14 +94,9 @@ fn within_limit(failure: &TaskFailure) -> TaskFailure {
     TaskFailure { kind: cut(&failure.kind, 256), message: cut(&failure.message, FAILURE_MAX), detail }
 }
 
-/// How long to wait before the same is tried again; none where trying again cannot help.
-fn pause_after(error: &Error) -> Option<Duration> {
-    error.is_passing().then(|| error.retry_after().unwrap_or(RETRY))
-}
-
 /// Whether an error says that nothing was stored, for want of a transaction that still held: a process that was stopped in
 /// the middle of it, or commits that the power took away.
-fn is_loss(error: &Error) -> bool {
+pub(super) fn is_loss(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Expired | ErrorKind::Conflict)
 }
 
@@ -106,19 +116,16 @@ impl Runner {
             tracing::debug!(%session, task = %id, %error, "a run ended with its session");
             return None;
         }
-        match pause_after(&error).or(is_loss(&error).then_some(RETRY)) {
-            Some(pause) => {
-                tracing::warn!(%session, task = %id, %error, "nothing was stored; trying again");
-                Some(pause)
-            }
-            None => {
-                tracing::error!(%session, task = %id, %error, "what comes next for a task cannot be stored");
-                Some(STUCK)
-            }
+        if error.is_passing() || is_loss(&error) {
+            tracing::warn!(%session, task = %id, %error, "nothing was stored; trying again");
+            return Some(error.retry_after().unwrap_or(RETRY));
         }
+        tracing::error!(%session, task = %id, %error, "what comes next for a task cannot be stored");
+        Some(STUCK)
     }
 
     async fn step(self: &Arc<Self>, task: &TaskRecord, token: CancelToken) -> Result<()> {
+        let suspected = self.suspect(task, &token).await?;
         if self.is_crash_loop(task).await? {
             return self.crash_loop(task.id).await;
         }
@@ -127,17 +134,20 @@ impl Runner {
             Err(unloaded) => return self.unloaded(task, unloaded).await,
         };
         let (cx, deadline) = (TaskContext::new(self, task, registry, token), loaded.deadline());
-        match self.supervise(&cx, loaded.step(cx.clone()), deadline, |moved| moved.tx.as_ref()).await {
+        let code = self.supervise(&cx, loaded.step(cx.clone()), deadline, |moved| moved.tx.as_ref());
+        let trouble = match suspected.watch(code).await {
             Ok(moved) => match self.commit_move(task.id, moved).await {
-                Ok(()) => Ok(()),
-                Err(error) => self.escaped(task.id, Trouble::Escaped(error.into())).await,
+                Ok(()) => return Ok(()),
+                Err(error) => Trouble::Refused(error),
             },
-            Err(trouble) => self.escaped(task.id, trouble).await,
-        }
+            Err(trouble) => trouble,
+        };
+        self.escaped(task.id, trouble).await
     }
 
     async fn abort(self: &Arc<Self>, task: &TaskRecord, token: CancelToken) -> Result<()> {
         let reason = task.abort.clone().unwrap_or_default();
+        let suspected = self.suspect(task, &token).await?;
         if self.is_crash_loop(task).await? {
             return self.crash_loop(task.id).await;
         }
@@ -146,12 +156,13 @@ impl Runner {
             Err(Unloaded::Blocked(blocked)) => return self.orphan(task.id, &reason, &blocked).await,
             Err(unloaded) => return self.unloaded(task, unloaded).await,
         };
-        let (cx, deadline) = (TaskContext::new(self, task, registry, token), loaded.deadline());
-        let left = self.supervise(&cx, loaded.abort(cx.clone()), deadline, |left| left.tx.as_ref()).await;
-        let trouble = match left {
+        let deadline = Some(loaded.deadline().unwrap_or(ABORT_MAX));
+        let cx = TaskContext::new(self, task, registry, token);
+        let code = self.supervise(&cx, loaded.abort(cx.clone()), deadline, |left| left.tx.as_ref());
+        let trouble = match suspected.watch(code).await {
             Ok(left) => match self.commit_end(task.id, Cut::Aborted(reason), Some(left)).await {
                 Ok(()) => return Ok(()),
-                Err(error) => Trouble::Escaped(error.into()),
+                Err(error) => Trouble::Refused(error),
             },
             Err(trouble) => trouble,
         };
@@ -166,10 +177,11 @@ impl Runner {
         }
     }
 
-    /// Whether a task's step has ended its process too often. A suspect is counted here, before it runs, and one at a time.
+    /// Whether a task's step has ended its process too often. Who was not counted when this owner first looked (a suspect;
+    /// one whose code came later) is counted here, before it runs.
     async fn is_crash_loop(&self, task: &TaskRecord) -> Result<bool> {
         let was_left_with_it = self.is_carried(task.id) && self.session.was_left_behind();
-        if !is_suspect(task) || !was_left_with_it || self.is_counted(task.id) {
+        if !was_left_with_it || self.is_counted(task.id) {
             return Ok(task.attempts >= ATTEMPTS_MAX);
         }
         let mut tx = self.session.begin_last().await?;
@@ -210,9 +222,10 @@ impl Runner {
     /// What follows when a step gave no move, or one that could not be stored.
     async fn escaped(self: &Arc<Self>, id: TaskId, trouble: Trouble) -> Result<()> {
         let is_aborted = self.record(id).is_none_or(|task| task.abort.is_some());
-        match trouble.engine().and_then(pause_after) {
+        match trouble.passes() {
+            Some(Passing::Refusal(_)) => self.failed(id, trouble).await,
             // Its end in order is next.
-            None if is_aborted => Ok(()),
+            _ if is_aborted => Ok(()),
             _ => self.failed(id, trouble).await,
         }
     }
@@ -222,9 +235,9 @@ impl Runner {
         if self.is_closing() || self.session.0.check_open().is_err() {
             return Ok(());
         }
-        match trouble.engine() {
-            Some(error) if pause_after(error).is_some() => Err(error.clone()),
-            Some(error) if is_loss(error) && self.lost(id) < LOSSES_MAX => Err(error.clone()),
+        match trouble.passes() {
+            Some(Passing::Refusal(error)) => Err(error),
+            Some(Passing::Loss(error)) if self.lost(id) < LOSSES_MAX => Err(error),
             _ => self.fault(id, trouble.failure()).await,
         }
     }
@@ -242,14 +255,17 @@ impl Runner {
                 Ok(left) => self.commit_end(id, Cut::Faulted(failure.clone()), left).await,
                 Err(error) => Err(error),
             };
-            match ended {
+            let trouble = match ended {
                 Ok(()) => return Ok(()),
                 Err(error) if self.is_closing() || self.session.0.check_open().is_err() => return Err(error),
-                Err(error) if pause_after(&error).is_some() || is_loss(&error) => {
-                    self.pause(pause_after(&error).unwrap_or(RETRY)).await;
-                }
+                Err(error) => Trouble::Refused(error),
+            };
+            match trouble.passes() {
+                Some(Passing::Refusal(error)) => self.pause(error.retry_after().unwrap_or(RETRY)).await,
+                Some(Passing::Loss(_)) if self.lost(id) < LOSSES_MAX => self.pause(RETRY).await,
                 // What its code wanted to leave cannot be stored.
-                Err(error) => {
+                _ => {
+                    let error = trouble.failure();
                     tracing::warn!(session = %self.session.id(), task = %id, %error, "a faulted task leaves nothing");
                     return self.commit_end(id, Cut::Faulted(failure), None).await;
                 }
@@ -268,8 +284,8 @@ impl Runner {
         let code = loaded.fault(cx.clone(), failure);
         match self.supervise(&cx, code, Some(FAULT_MAX), |left| left.tx.as_ref()).await {
             Ok(left) => Ok(Some(left)),
-            Err(trouble) => match trouble.engine() {
-                Some(error) if pause_after(error).is_some() => Err(error.clone()),
+            Err(trouble) => match trouble.passes() {
+                Some(Passing::Refusal(error)) => Err(error),
                 _ => {
                     let error = trouble.failure();
                     tracing::warn!(session = %self.session.id(), task = %task.id, %error, "a faulted task leaves nothing");

@@ -2,6 +2,7 @@
 //! the records, and the same loop does what they say.
 
 use std::{
+    panic::AssertUnwindSafe,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
@@ -10,6 +11,7 @@ use std::{
 };
 
 use everturn_core::{BoxFuture, CancelToken, Result, clock::Timestamp, id::TaskId};
+use futures_util::FutureExt;
 use tokio::sync::{Notify, watch as latest};
 
 use super::{Host, StepHold, gate::Pass, mailbox, opening, table::Table};
@@ -17,6 +19,9 @@ use crate::Session;
 
 /// How often the step of a task may be begun while owners of its session die.
 pub(super) const ATTEMPTS_MAX: u32 = 10;
+
+/// How long a task rests whose end cannot be stored.
+pub(super) const STUCK: Duration = Duration::from_secs(60);
 
 /// How long the loop relies on the clock: a machine that was suspended, or whose clock was set, finds out then.
 const TIMER_MAX: Duration = Duration::from_secs(60);
@@ -76,11 +81,15 @@ impl Runner {
         self.table().holds > 0
     }
 
-    /// One more, or one less, that holds the session.
-    pub(super) fn held(&self, more: bool) {
-        let mut table = self.table();
-        table.holds = if more { table.holds + 1 } else { table.holds - 1 };
-        drop(table);
+    /// One more holds the session.
+    pub(super) fn hold_begins(&self) {
+        self.table().holds += 1;
+        self.beat();
+    }
+
+    /// One less holds the session.
+    pub(super) fn hold_ends(&self) {
+        self.table().holds -= 1;
         self.beat();
         self.wake();
     }
@@ -105,11 +114,12 @@ impl Runner {
 
     /// Starts nothing more, and tells everything that runs to stop.
     pub(crate) fn stop(&self) {
+        // First, so that whoever is told to stop knows why.
+        self.closing.cancel();
         let mut table = self.table();
         table.is_closing = true;
         table.running.values().for_each(|running| running.token.cancel());
         drop(table);
-        self.closing.cancel();
         self.wake();
     }
 
@@ -123,15 +133,19 @@ impl Runner {
     ///
     /// Errors: why the session was shut.
     pub(crate) async fn quiescent(&self) -> Result<()> {
-        let mut beats = self.beats();
+        let (mut beats, mut head) = (self.beats(), self.session.0.head.subscribe());
         loop {
             beats.borrow_and_update();
+            head.borrow_and_update();
             self.session.0.check_open()?;
             if self.is_quiescent() {
                 return Ok(());
             }
-            // The runner owns the sender.
-            let _ = beats.changed().await;
+            // The runner and its session own the senders; a session that is shut tells its head.
+            tokio::select! {
+                _ = beats.changed() => {}
+                _ = head.changed() => {}
+            }
         }
     }
 
@@ -170,7 +184,10 @@ impl Runner {
             };
             self.run_next(id, pass);
         }
-        wait.timer = self.session.0.state().live.timers().map(|(at, _)| at).find(|at| *at > now);
+        let (state, mut table) = (self.session.0.state(), self.table());
+        table.sweep(&state.live);
+        let timer = state.live.timers().map(|(at, _)| at).find(|at| *at > now);
+        wait.timer = timer.into_iter().chain(table.rested_at(now)).min();
         wait
     }
 
@@ -195,16 +212,12 @@ impl Runner {
         let Some(reserved) = Reserved::take(self, id) else { return };
         tokio::spawn(async move {
             let runner = reserved.runner.clone();
-            let pause = runner.run(id, reserved.token.clone()).await;
-            drop(pass);
-            if let Some(pause) = pause {
-                // Whoever is told to stop meanwhile does not wait for that.
-                tokio::select! {
-                    () = runner.pause(pause) => {}
-                    () = reserved.token.cancelled() => {}
-                }
+            // What panics here is ours and no task's: it is tried again, and not at once.
+            let run = AssertUnwindSafe(runner.run(id, reserved.token.clone())).catch_unwind().await;
+            if let Some(pause) = run.unwrap_or(Some(STUCK)) {
+                runner.rest(id, pause);
             }
-            drop(reserved);
+            drop((pass, reserved));
         });
     }
 }

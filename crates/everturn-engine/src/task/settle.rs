@@ -98,8 +98,13 @@ impl Runner {
         let Some(task) = self.joiner(&tx) else { return Ok(tx) };
         let kept = tx.copy()?;
         tx.begin_anew();
-        let Some(joined) = self.step_in(&task, tx).await else { return Ok(kept) };
+        let Some(joined) = self.step_in(&task, tx).await else {
+            kept.begin_anew();
+            return Ok(kept);
+        };
         match joined.prove().await {
+            // Only the store can tell whether these fit, and then it is too late to leave them out.
+            Ok(()) if joined.asks_the_store() => Ok(kept),
             Ok(()) => Ok(joined),
             Err(error) => {
                 tracing::warn!(session = %self.session.id(), task = %task.id, %error, "a step does not join a commit");

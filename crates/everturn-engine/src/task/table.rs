@@ -9,13 +9,10 @@ use everturn_core::{
     CancelToken,
     clock::Timestamp,
     id::TaskId,
-    task::{Blocked, Next, TaskRecord, TaskState},
+    task::{Blocked, TaskRecord, TaskState},
 };
 
-use crate::{
-    Registry,
-    session::{Live, timeless},
-};
+use crate::{Registry, session::Live};
 
 /// After how many attempts a task is suspected to end its process: it runs beside no other that is, and is counted for
 /// itself.
@@ -40,7 +37,9 @@ pub(super) struct Table {
     /// Tasks that cannot be run, by what was installed then.
     pub(super) blocked: HashMap<TaskId, (Blocked, Arc<Registry>)>,
     /// How often a task's move could not be stored for want of a transaction.
-    losses: HashMap<TaskId, u32>,
+    losses: HashMap<TaskId, (u64, u32)>,
+    /// Tasks that are left alone until a moment, and whether they had been told to stop when that began.
+    rests: HashMap<TaskId, (Timestamp, bool)>,
     /// How many hold the session.
     pub(super) holds: usize,
     /// The task that was started last: the others come first. And whether its moment had come.
@@ -73,8 +72,7 @@ impl Table {
     pub(super) fn of(live: &Live) -> Self {
         let found = live.tasks().map(|task| {
             // What waits for others to end was not run since it began to: they have not ended.
-            let is_waiting = matches!(task.state, TaskState::Waiting { .. });
-            let may_have_run = !is_waiting || timeless(live, task) != Next::Rest;
+            let may_have_run = task.members().iter().all(|member| live.task(*member).is_none());
             (task.id, Found { moves: task.moves, may_have_run })
         });
         Self { found: found.collect(), ..Self::default() }
@@ -90,10 +88,13 @@ impl Table {
         if self.is_closing || self.holds > 0 || self.running.len() >= running_max {
             return None;
         }
-        let is_taken = self.running.values().any(|running| running.is_suspect);
-        let must_wait = |id: TaskId| is_taken && live.task(id).is_some_and(|task| is_suspect(task));
+        let a_suspect_runs = self.running.values().any(|running| running.is_suspect);
         let can_run = |id: &TaskId| {
-            !self.running.contains_key(id) && !self.is_blocked(live, registry, *id) && !must_wait(*id)
+            let must_wait =
+                |task: &Arc<TaskRecord>| (a_suspect_runs && is_suspect(task)) || self.is_resting(task, now);
+            !self.running.contains_key(id)
+                && !self.is_blocked(live, registry, *id)
+                && !live.task(*id).is_some_and(must_wait)
         };
         let due = || live.due(now).find(can_run);
         let able = || live.able(self.last).find(can_run);
@@ -163,10 +164,48 @@ impl Table {
     }
 
     /// Notes that a task's move could not be stored for want of a transaction, and gives how often by now.
-    pub(super) fn lost(&mut self, id: TaskId) -> u32 {
-        let count = self.losses.entry(id).or_default();
-        *count += 1;
-        *count
+    pub(super) fn lost(&mut self, id: TaskId, moves: u64) -> u32 {
+        let lost = self.losses.entry(id).or_insert((moves, 0));
+        *lost = if lost.0 == moves { (moves, lost.1 + 1) } else { (moves, 1) };
+        lost.1
+    }
+
+    /// Leaves a task alone until a moment.
+    pub(super) fn rest(&mut self, id: TaskId, until: Timestamp, is_aborted: bool) {
+        self.rests.insert(id, (until, is_aborted));
+    }
+
+    /// Whether a task is left alone; one that was told to stop since is not.
+    fn is_resting(&self, task: &TaskRecord, now: Timestamp) -> bool {
+        let is_its =
+            |(until, was_aborted): &(Timestamp, bool)| *until > now && (*was_aborted || task.abort.is_none());
+        self.rests.get(&task.id).is_some_and(is_its)
+    }
+
+    /// When the next task has rested.
+    pub(super) fn rested_at(&mut self, now: Timestamp) -> Option<Timestamp> {
+        self.rests.retain(|_, (until, _)| *until > now);
+        self.rests.values().map(|(until, _)| *until).min()
+    }
+
+    /// A suspect is one no longer.
+    pub(super) fn clear(&mut self, id: TaskId) {
+        if let Some(running) = self.running.get_mut(&id) {
+            running.is_suspect = false;
+        }
+    }
+
+    /// Forgets tasks that have ended without a run of their own.
+    pub(super) fn sweep(&mut self, live: &Live) {
+        let marks = self.found.len() + self.entered.len() + self.counted.len() + self.blocked.len();
+        if marks > 64 + 8 * live.len() {
+            let lives = |id: &TaskId| live.task(*id).is_some();
+            self.found.retain(|id, _| lives(id));
+            self.entered.retain(|id, _| lives(id));
+            self.counted.retain(lives);
+            self.blocked.retain(|id, _| lives(id));
+            self.losses.retain(|id, _| lives(id));
+        }
     }
 
     /// A run is over. Forgets what is known of a task that has moved on, or has ended.
@@ -174,7 +213,6 @@ impl Table {
         self.running.remove(&id);
         if self.entered.get(&id).is_some_and(|entered| Some(*entered) != moves) {
             self.entered.remove(&id);
-            self.losses.remove(&id);
         }
         if self.found.get(&id).is_some_and(|found| Some(found.moves) != moves) {
             self.counted.remove(&id);
@@ -183,6 +221,7 @@ impl Table {
             self.found.remove(&id);
             self.blocked.remove(&id);
             self.losses.remove(&id);
+            self.rests.remove(&id);
         }
     }
 }

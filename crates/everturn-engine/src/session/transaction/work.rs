@@ -107,9 +107,10 @@ impl Transaction {
 
     /// How a task ended, in this transaction or before it; none while it lives.
     ///
-    /// Errors: `Invalid` when there is no such task.
+    /// Errors: `NotFound` when there is no such task.
     pub async fn outcome(&self, id: TaskId) -> Result<Option<TaskOutcome>> {
         self.hold.place()?;
+        self.known_task(id, "look for the outcome of").await?;
         Ok(self.outcomes(&[id]).await?.remove(&id))
     }
 

@@ -134,3 +134,20 @@ async fn background_work_keeps_nobody_busy_and_dies_by_its_own_abort_only() {
     session.root().abort(Reach::Background).await.unwrap();
     assert_eq!(outcome(&session, watch).await.word(), "aborted");
 }
+
+// Rule 6.
+#[tokio::test]
+async fn an_end_in_order_that_never_comes_is_given_up() {
+    let hanging = listener().abort(|_, _, _| std::future::pending());
+    let (session, clock, _) = session(install(hanging)).await;
+    let task = start(&session, Value::Null).await;
+    session.quiescent().await.unwrap();
+    task.abort("enough").await.unwrap();
+    let ending = tokio::spawn(async move { task.ended().await.map(|ended| ended.outcome().to_string()) });
+    while !ending.is_finished() {
+        clock.advance(Duration::from_secs(1));
+        tokio::task::yield_now().await;
+    }
+    let said = ending.await.unwrap().unwrap();
+    assert_eq!(said, "faulted (timed_out: its step had not ended after 300s)");
+}

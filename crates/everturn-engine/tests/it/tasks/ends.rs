@@ -6,7 +6,7 @@ use everturn_core::{Error, entry::Entry, task::TaskOutcome};
 use everturn_engine::{Step, Task, TaskContext, TaskError, task::Remains};
 use serde_json::{Value, json};
 
-use super::probe::{Probe, ROOT, install, outcome, session, start};
+use super::probe::{Log, Probe, ROOT, install, outcome, session, start};
 
 fn fault(outcome: &TaskOutcome) -> String {
     match outcome {
@@ -238,4 +238,53 @@ async fn of_an_error_of_any_size_a_part_is_kept() {
     .await;
     let task = start(&session, Value::Null).await;
     assert!(fault(task.ended().await.unwrap().outcome()).starts_with("xxx"));
+}
+
+// What an application's own code gets from the session as a conflict was taken for a transaction that was lost: its step
+// ran again, effects included.
+// Guards: what escapes a step faults its task, and its code is not run again.
+#[tokio::test]
+async fn a_conflict_that_escapes_a_step_faults_it_at_once() {
+    let log = Log::default();
+    let ran = log.clone();
+    let (session, ..) = session(install(Probe::<0>::new(move |_, _, _| {
+        ran.note("ran");
+        async { Err(Error::conflict("signal task 7: it has ended").into()) }
+    })))
+    .await;
+    let task = start(&session, Value::Null).await;
+    assert_eq!(fault(task.ended().await.unwrap().outcome()), "conflict: signal task 7: it has ended");
+    assert_eq!(log.count("ran"), 1);
+}
+
+/// A document whose type breaks when it is written.
+#[derive(Debug, Default, PartialEq, everturn_core::document::Document, serde::Deserialize)]
+#[document(kind = "test.breaks", scope = "session", crate = "everturn_core")]
+struct Breaks {
+    is_broken: bool,
+}
+
+impl serde::Serialize for Breaks {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        assert!(!self.is_broken, "it cannot be written");
+        serializer.serialize_str("")
+    }
+}
+
+// A document whose type panicked when it was written ended the session with the commit.
+// Guards: it is the change that is refused, and the task that is faulted.
+#[tokio::test]
+async fn a_document_that_cannot_be_written_faults_its_task_and_nothing_else() {
+    let (session, ..) = session(install(Probe::<0>::new(|cx, _, _| async move {
+        let mut tx = cx.begin().await?;
+        tx.doc::<Breaks>(()).await?.is_broken = true;
+        Ok(Step::done(Value::Null).with(tx))
+    })))
+    .await;
+    let task = start(&session, Value::Null).await;
+    assert_eq!(
+        fault(task.ended().await.unwrap().outcome()),
+        "invalid: write document test.breaks: its type panicked"
+    );
+    assert!(session.begin().await.is_ok(), "the session lives on");
 }

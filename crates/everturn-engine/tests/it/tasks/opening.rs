@@ -69,20 +69,21 @@ fn hanging(log: &Log) -> Probe {
 async fn a_step_that_ends_with_its_process_ten_times_is_a_crash_loop() {
     let (store, clock, log) = (store(), ManualClock::at(Timestamp(1_000)), Log::default());
     let store = Store::new(Layered(Left(store)));
-    let harness = host(&store, &clock, install(hanging(&log))).await;
-    let first = harness.create(SessionSpec::default()).await.unwrap();
+    // Each life is another owner's.
+    let life = || host(&store, &clock, install(hanging(&log)));
+    let first = life().await.create(SessionSpec::default()).await.unwrap();
     let (id, task) = (first.id(), start(&first, Value::Null).await.id());
     log.noted(1).await;
     drop(first);
     for attempt in 1..10 {
         clock.advance(Duration::from_secs(60));
-        let session = harness.open_session(id).await.unwrap();
+        let session = life().await.open_session(id).await.unwrap();
         session.resume();
         log.noted(attempt + 1).await;
         assert_eq!(session.task::<Probe>(task).record().await.unwrap().attempts as usize, attempt);
     }
     clock.advance(Duration::from_secs(60));
-    let session = harness.open_session(id).await.unwrap();
+    let session = life().await.open_session(id).await.unwrap();
     let TaskOutcome::Faulted { error, .. } = outcome(&session, task).await else { panic!("it is faulted") };
     assert_eq!((error.kind.as_str(), log.count("ran")), ("crash_loop", 10));
 }
@@ -171,12 +172,10 @@ async fn what_was_left_may_weigh_more_than_a_commit() {
 async fn tasks_beside_one_that_ends_its_process_are_not_ended_with_it() {
     let (store, clock, log) = (store(), ManualClock::at(Timestamp(1_000)), Log::default());
     let store = Store::new(Layered(Left(store)));
-    let died = log.clone();
     // Whoever runs beside the killer does not come to its end either.
-    let harness = host(
-        &store,
-        &clock,
-        install(Probe::<0>::new(move |_, input, _| {
+    let probe = || {
+        let died = log.clone();
+        Probe::<0>::new(move |_, input, _| {
             let (died, is_killer) = (died.clone(), input == json!("killer"));
             async move {
                 if is_killer {
@@ -190,24 +189,24 @@ async fn tasks_beside_one_that_ends_its_process_are_not_ended_with_it() {
                     false => Ok(Step::done(Value::Null)),
                 }
             }
-        })),
-    )
-    .await;
-    let first = harness.create(SessionSpec::default()).await.unwrap();
+        })
+    };
+    let life = || host(&store, &clock, install(probe()));
+    let first = life().await.create(SessionSpec::default()).await.unwrap();
     let hold = first.hold();
     let mut pay = vec![start(&first, json!("pay")).await.id()];
     let killer = start(&first, json!("killer")).await.id();
     pay.push(start(&first, json!("pay")).await.id());
     let id = first.id();
     drop((hold, first));
-    for life in 1..10 {
+    for died in 1..10 {
         clock.advance(Duration::from_secs(60));
-        let session = harness.open_session(id).await.unwrap();
+        let session = life().await.open_session(id).await.unwrap();
         session.resume();
-        log.noted(life).await;
+        log.noted(died).await;
     }
     clock.advance(Duration::from_secs(60));
-    let session = harness.open_session(id).await.unwrap();
+    let session = life().await.open_session(id).await.unwrap();
     assert!(outcome(&session, killer).await.to_string().starts_with("faulted (crash_loop"));
     for task in pay {
         assert!(outcome(&session, task).await.is_completed());

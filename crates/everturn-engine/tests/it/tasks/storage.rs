@@ -1,6 +1,17 @@
 //! Storage that refuses: nothing is repeated, nothing is lost.
 
-use everturn_core::{Error, clock::Timestamp, entry::Entry, id::ConversationId, storage::Store};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use everturn_core::{
+    Error,
+    clock::Timestamp,
+    entry::Entry,
+    id::ConversationId,
+    storage::{Batch, Committed, Layer, Layered, Store},
+};
 use everturn_engine::{LiveSession, SessionSpec, Step, TaskError};
 use everturn_testkit::{faulty::Faults, manual::ManualClock};
 use serde_json::{Value, json};
@@ -116,4 +127,51 @@ async fn work_for_a_conversation_that_is_not_there_is_refused_and_nothing_is_sto
     let error = session.start_task::<Probe>(ConversationId(99), &Value::Null).await.unwrap_err();
     assert!(error.to_string().contains("there is no conversation 99"), "{error}");
     assert_eq!(session.head(), head);
+}
+
+/// A store that does not answer commits while it is told so, and stores none of them.
+struct Silent(Store, Arc<AtomicBool>);
+
+impl Layer for Silent {
+    fn inner(&self) -> Store {
+        self.0.clone()
+    }
+
+    async fn commit(&self, batch: Batch) -> everturn_core::Result<Committed> {
+        if self.1.load(Ordering::SeqCst) { Ok(Committed::Unknown) } else { self.0.commit(batch).await }
+    }
+}
+
+// A move that had no answer for a minute was offered again under the epoch that had ended, and shut its session.
+// Guards: a move that is offered again after a new claim is the new epoch's.
+#[tokio::test]
+async fn a_move_that_has_no_answer_for_a_minute_is_stored_once_there_is_one() {
+    let (is_silent, clock, log) =
+        (Arc::new(AtomicBool::new(false)), ManualClock::at(Timestamp(1_000)), Log::default());
+    let store = Store::new(Layered(Silent(store(), is_silent.clone())));
+    let ran = log.clone();
+    let probe = Probe::<0>::new(move |_, _, _| {
+        ran.note("ran");
+        async { Ok(Step::done(Value::Null)) }
+    });
+    let session = host(&store, &clock, install(probe)).await.create(SessionSpec::default()).await.unwrap();
+    let hold = session.hold();
+    let task = start(&session, Value::Null).await;
+    let epoch = session.epoch();
+    is_silent.store(true, Ordering::SeqCst);
+    drop(hold);
+    log.noted(1).await;
+    while session.epoch() == epoch {
+        clock.advance(std::time::Duration::from_secs(1));
+        tokio::task::yield_now().await;
+    }
+    is_silent.store(false, Ordering::SeqCst);
+    let ending = tokio::spawn(async move { task.ended().await.map(|ended| ended.outcome().clone()) });
+    while !ending.is_finished() {
+        clock.advance(std::time::Duration::from_secs(1));
+        tokio::task::yield_now().await;
+    }
+    assert!(ending.await.unwrap().unwrap().is_completed());
+    assert_eq!(log.count("ran"), 1);
+    assert!(session.begin().await.is_ok(), "the session lives on");
 }

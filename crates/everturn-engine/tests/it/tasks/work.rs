@@ -268,3 +268,23 @@ async fn many_tasks_on_many_threads_all_end() {
     session.root().wait_idle().await.unwrap();
     assert_eq!(harness.verify(session.id()).await.unwrap(), []);
 }
+
+// Whoever waited for a session to rest waited for ever when it was closed meanwhile.
+// Guards: the wait ends with why the session is gone.
+#[tokio::test]
+async fn who_waits_for_a_session_to_rest_is_told_that_it_was_closed() {
+    let (session, ..) = session(install(Probe::<0>::new(|cx, _, _| async move {
+        cx.cancel().cancelled().await;
+        Err(everturn_engine::TaskError::new("stopped", "half way"))
+    })))
+    .await;
+    start(&session, Value::Null).await;
+    let waiting = {
+        let session = session.clone();
+        tokio::spawn(async move { session.quiescent().await })
+    };
+    tokio::task::yield_now().await;
+    session.close().await.unwrap();
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(matches!(error.kind(), everturn_core::ErrorKind::Closed { .. }), "{error}");
+}
