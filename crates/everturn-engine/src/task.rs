@@ -19,6 +19,7 @@ mod settle;
 mod step;
 mod suspect;
 mod table;
+mod trouble;
 
 use std::time::Duration;
 

@@ -23,7 +23,7 @@ use everturn_core::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::{Runner, Task, TaskError, run::is_loss};
+use super::{Runner, Task, TaskError, trouble::is_loss};
 use crate::{
     NewTask, Registry, Session, Transaction, WorkContext,
     watch::{DocumentWatch, Start, Watch},

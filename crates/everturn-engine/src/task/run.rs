@@ -9,7 +9,7 @@ use std::{
 };
 
 use everturn_core::{
-    BoxFuture, CancelToken, Error, ErrorKind, Result,
+    BoxFuture, CancelToken, Result,
     id::TaskId,
     task::{Blocked, Next, TaskFailure, TaskOutcome, TaskRecord, TaskState, Woken},
 };
@@ -20,6 +20,7 @@ use super::{
     scheduler::{ATTEMPTS_MAX, STUCK},
     settle::Cut,
     step::Left,
+    trouble::{Passing, Trouble, is_loss},
 };
 use crate::{Registry, Transaction};
 
@@ -29,76 +30,11 @@ pub(super) const RETRY: Duration = Duration::from_millis(500);
 /// How long the code may take that says what a faulted task leaves.
 const FAULT_MAX: Duration = Duration::from_secs(30);
 
-/// How much is kept of what escaped, in bytes.
-const FAILURE_MAX: usize = 16 << 10;
-
 /// How often a run whose move could not be stored for want of a transaction is run again, before it counts as wrong.
 const LOSSES_MAX: u32 = 3;
 
 /// How long the end in order of a task may take that names no deadline.
 const ABORT_MAX: Duration = Duration::from_secs(300);
-
-/// What kept a run from giving what it was to give.
-pub(super) enum Trouble {
-    /// An error escaped.
-    Escaped(TaskError),
-    /// What it gave could not be stored.
-    Refused(Error),
-    /// It panicked.
-    Panicked(String),
-    /// Its deadline passed.
-    TimedOut(Duration),
-    /// It was told to stop, and did not.
-    GivenUp,
-}
-
-impl Trouble {
-    /// What a record says of it.
-    fn failure(&self) -> TaskFailure {
-        match self {
-            Self::Escaped(error) => within_limit(error.failure()),
-            Self::Refused(error) => within_limit(TaskError::from(error.clone()).failure()),
-            Self::Panicked(message) => within_limit(&TaskFailure::new("panic", message)),
-            Self::TimedOut(after) => {
-                TaskFailure::new("timed_out", format!("its step had not ended after {after:?}"))
-            }
-            Self::GivenUp => TaskFailure::new("given_up", "it was told to stop and did not"),
-        }
-    }
-
-    /// After how long the same is tried again; none where it is the code that is wrong. Where code asked storage and storage
-    /// refused for now, or a transaction was lost on the way to be stored, nothing is wrong with it.
-    fn passes(&self) -> Option<Passing> {
-        let error = match self {
-            Self::Escaped(error) => error.engine()?,
-            Self::Refused(error) if is_loss(error) => return Some(Passing::Loss(error.clone())),
-            Self::Refused(error) => error,
-            Self::Panicked(_) | Self::TimedOut(_) | Self::GivenUp => return None,
-        };
-        error.is_passing().then(|| Passing::Refusal(error.clone()))
-    }
-}
-
-/// What passes by itself.
-enum Passing {
-    /// Storage refuses for now.
-    Refusal(Error),
-    /// A transaction was lost.
-    Loss(Error),
-}
-
-/// A failure that can be kept, whatever its code put into it.
-fn within_limit(failure: &TaskFailure) -> TaskFailure {
-    let cut = |text: &str, limit: usize| text[..text.floor_char_boundary(limit)].to_owned();
-    let detail = failure.detail.clone().filter(|detail| detail.get().len() <= FAILURE_MAX);
-    TaskFailure { kind: cut(&failure.kind, 256), message: cut(&failure.message, FAILURE_MAX), detail }
-}
-
-/// Whether an error says that nothing was stored, for want of a transaction that still held: a process that was stopped in
-/// the middle of it, or commits that the power took away.
-pub(super) fn is_loss(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Expired | ErrorKind::Conflict)
-}
 
 impl Runner {
     /// Does what is next for a task; gives how long to wait before the same is tried again.
