@@ -85,7 +85,7 @@ pub struct Settings {
     pub grace_ms: u64,
     /// How long closing a session may take, in milliseconds.
     pub close_ms: u64,
-    /// How many steps of tasks run at once in the process.
+    /// How many steps of tasks run at once, in all sessions: a process usually has one harness.
     pub running_max: usize,
     /// How many steps of tasks run at once in a session.
     pub session_running_max: usize,

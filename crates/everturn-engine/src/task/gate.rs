@@ -1,11 +1,11 @@
-//! How many steps run at once in the process.
+//! How many steps of all sessions run at once.
 
 use std::sync::Arc;
 
 use everturn_core::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The gate of a process. First come, first served; each session waits at it for one step at a time, so that one with a
+/// The gate of a harness. First come, first served; each session waits at it for one step at a time, so that one with a
 /// thousand ready tasks and one with a single task take turns.
 #[derive(Clone)]
 pub(crate) struct Gate(Arc<Semaphore>);

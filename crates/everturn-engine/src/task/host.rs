@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch as latest};
 use super::{AnyTask, Gate};
 use crate::Registry;
 
-/// What all sessions of a process share: the code, and how much of it runs at once.
+/// The code of tasks, and how much of it runs at once.
 pub(crate) struct Host {
     registry: latest::Sender<Arc<Registry>>,
     built_in: Vec<AnyTask>,
@@ -23,7 +23,7 @@ pub(crate) struct Host {
 /// How much runs at once, and how long it has to stop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunLimits {
-    /// Steps of the process.
+    /// Steps of all sessions.
     pub(crate) running_max: usize,
     /// Steps of a session.
     pub(crate) session_running_max: usize,
@@ -69,13 +69,13 @@ impl Host {
         self.registry.subscribe()
     }
 
-    /// The place of the one suspect that may run.
+    /// The place of the one suspect that may run, whatever its session.
     pub(super) fn suspects(&self) -> impl Future<Output = OwnedSemaphorePermit> + Send + use<> {
         let place = self.suspects.clone().acquire_owned();
         async move { place.await.expect("it is never closed") }
     }
 
-    /// How many steps run at once in the process.
+    /// How many steps of all sessions run at once.
     pub(super) fn gate(&self) -> &Gate {
         &self.gate
     }
