@@ -98,7 +98,7 @@ impl Default for Settings {
             steps_max: 50,
             grace_ms: 2_000,
             close_ms: 10_000,
-            running_max: 256,
+            running_max: 4_096,
             session_running_max: 64,
         }
     }

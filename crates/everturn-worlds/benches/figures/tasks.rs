@@ -6,7 +6,8 @@ use std::{
 };
 
 use everturn::{
-    Extension, Harness, LiveSession, NewTask, SessionSpec, Step, SystemClock, Task, TaskContext, TaskError,
+    Extension, Harness, LiveSession, NewTask, SessionSpec, Settings, Step, SystemClock, Task, TaskContext,
+    TaskError,
     clock::{Clock, Timestamp},
     entry::Entry,
     id::ConversationId,
@@ -30,8 +31,9 @@ const STEPS: u32 = 500;
 const SLEEPING: usize = 10_000;
 const WATCHED: Duration = Duration::from_secs(3);
 
-/// How many are due at once.
+/// How many are due at once, and how many may run at once.
 const DUE: usize = 1_000;
+const RUNNING: usize = 256;
 
 /// A task whose steps do nothing.
 struct Empty;
@@ -86,7 +88,9 @@ pub(crate) fn figure(table: &mut Table) {
 }
 
 async fn host(store: &Store, extension: Extension) -> Harness {
-    Harness::builder(store.clone()).install(extension).expect("a task").open().await.expect("a harness")
+    let settings = Settings { running_max: RUNNING, ..Settings::default() };
+    let builder = Harness::builder(store.clone()).settings(settings).install(extension);
+    builder.expect("a task").open().await.expect("a harness")
 }
 
 async fn session(harness: &Harness) -> LiveSession {
@@ -213,8 +217,8 @@ fn due(table: &mut Table, runtime: &Runtime) {
         what: format!("of {DUE} due at once, how many began before the one of another session"),
         measured: format!("{before}"),
         target: "≤ 256",
-        raw: "256: what runs at once in a process".into(),
-        is_reached: before <= 256 && noted.len() == DUE + 1,
+        raw: "256: what may run at once".into(),
+        is_reached: before <= RUNNING && noted.len() == DUE + 1,
     });
     #[expect(clippy::cast_precision_loss, reason = "a thousand")]
     let each = cpu / DUE as f64;
