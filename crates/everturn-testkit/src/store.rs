@@ -219,6 +219,7 @@ promises! { $
         mail_makes_a_session_runnable
         those_due_longest_come_first
         blocked_work_is_runnable_for_who_has_its_code
+        what_newer_code_cannot_migrate_is_found_by_older
         work_that_moves_on_is_blocked_no_more
         blocked_work_of_an_owned_session_is_left_to_its_owner
         new_code_is_due_at_once

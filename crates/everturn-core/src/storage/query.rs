@@ -8,7 +8,7 @@ use crate::{
     conversation::Lineage,
     document::ScopeKey,
     id::{ConversationId, EntryId, Seq, SessionId, SubmissionId, TaskId},
-    task::{Blocked, TaskRecord},
+    task::{Blocked, BlockedBy, TaskRecord},
 };
 
 /// Which documents.
@@ -195,10 +195,17 @@ pub struct Code {
 }
 
 impl Code {
-    /// Whether a task waits for this, or for an older version of it.
+    /// Whether a task waits for code and this may be it: it is new enough, or can read a record that newer code could not
+    /// migrate.
     pub fn unblocks(&self, task: &TaskRecord) -> bool {
-        let is_new_enough = |blocked: &Blocked| blocked.needs <= self.version;
-        task.is_live() && task.kind == self.kind && task.blocked.as_ref().is_some_and(is_new_enough)
+        // What could not migrate the record is the version right below; an older one that can read it is as good as a newer.
+        let can_read = |blocked: &Blocked| {
+            blocked.by == BlockedBy::MigrationFailed
+                && self.version >= task.version
+                && self.version + 1 != blocked.needs
+        };
+        let may_run = |blocked: &Blocked| blocked.needs <= self.version || can_read(blocked);
+        task.is_live() && task.kind == self.kind && task.blocked.as_ref().is_some_and(may_run)
     }
 }
 

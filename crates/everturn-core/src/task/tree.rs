@@ -45,6 +45,11 @@ pub trait Forest {
     /// The live tasks that hang on this.
     fn below(&self, above: Above) -> Vec<TaskId>;
 
+    /// Whether any of the live tasks that hang on this is wanted.
+    fn any_below(&self, above: Above, wanted: &dyn Fn(&TaskRecord) -> bool) -> bool {
+        self.below(above).into_iter().filter_map(|id| self.task(id)).any(|task| wanted(&task))
+    }
+
     /// The conversations that a task owns and in which something lives.
     fn owned(&self, task: TaskId) -> Vec<ConversationId>;
 
@@ -113,15 +118,14 @@ pub fn children(forest: &impl Forest, id: TaskId) -> Vec<Arc<TaskRecord>> {
 
 /// Whether work below a task keeps it from ending: ordinary work, and background work that was told to stop.
 pub fn is_busy_below(forest: &impl Forest, id: TaskId) -> bool {
-    let holds = |task: TaskId| forest.task(task).is_some_and(|task| !task.background || task.abort.is_some());
-    let any = |above| forest.below(above).into_iter().any(holds);
+    let holds = |task: &TaskRecord| !task.background || task.abort.is_some();
+    let any = |above| forest.any_below(above, &holds);
     any(Above::Task(id)) || forest.owned(id).into_iter().any(|owned| any(Above::Conversation(owned)))
 }
 
 /// Whether ordinary work of a conversation has not ended.
 pub fn is_busy(forest: &impl Forest, conversation: ConversationId) -> bool {
-    let below = forest.below(Above::Conversation(conversation)).into_iter();
-    below.filter_map(|id| forest.task(id)).any(|task| !task.background)
+    forest.any_below(Above::Conversation(conversation), &|task| !task.background)
 }
 
 /// Tells a task to stop, and all below it. Doing so again changes nothing; its first reason stays.

@@ -208,6 +208,11 @@ impl Forest for Live {
         listed(&self.below, &above)
     }
 
+    fn any_below(&self, above: Above, wanted: &dyn Fn(&TaskRecord) -> bool) -> bool {
+        let below = self.below.get(&above).into_iter().flatten();
+        below.filter_map(|id| self.tasks.get(id)).any(|task| wanted(task))
+    }
+
     fn owned(&self, task: TaskId) -> Vec<ConversationId> {
         listed(&self.owned, &task)
     }

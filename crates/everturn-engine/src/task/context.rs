@@ -192,8 +192,8 @@ impl TaskContext {
     ///
     /// Promise: the first value that is stored wins, and is never lost; `make` runs again only if it was cut off before
     /// that.
-    /// Errors: what `make` gives; `Nested` inside a transaction of this context; `Invalid` or `TooLarge` for a value that
-    /// cannot be kept.
+    /// Errors: what `make` gives; `Nested` inside a transaction of this context; `Invalid` for a value that cannot be kept,
+    /// `TooLarge` where it is over the limit of an entry, or all memos of the task are over that of a document.
     pub async fn memo<V, E, Made>(&self, name: &str, make: impl FnOnce() -> Made) -> Result<V, TaskError>
     where
         V: Serialize + DeserializeOwned,
@@ -210,6 +210,9 @@ impl TaskContext {
         }
         let made = make().await.map_err(Into::into)?;
         let json = RawJson::checked(&attempted, &made, self.limits())?;
+        let kept = self.record().map_or(0, |task| task.memos.values().map(|memo| memo.get().len()).sum());
+        let all = format!("the memos of task {}", self.0.id);
+        self.limits().check(&all, kept + json.get().len(), self.limits().document)?;
         Ok(match self.keep_memo(name, json).await? {
             Some(first) => first.read()?,
             None => made,

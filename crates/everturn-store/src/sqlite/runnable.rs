@@ -17,7 +17,9 @@ use super::{fault::Outcome, owner::Owners, session};
 const WITH_MAIL: &str = "SELECT 0, id, owner, until FROM session WHERE deleted IS NULL
     AND sid IN (SELECT sid FROM mail INDEXED BY mail_waiting WHERE taken IS NULL)";
 const BLOCKED: &str = "SELECT 0, id, owner, until FROM session WHERE deleted IS NULL
-    AND sid IN (SELECT sid FROM task INDEXED BY task_blocked WHERE lacks = ?1 AND needs <= ?2)";
+    AND sid IN (SELECT sid FROM task INDEXED BY task_blocked WHERE lacks = ?1 AND needs <= ?2
+        UNION ALL SELECT sid FROM task INDEXED BY task_blocked WHERE lacks = ?1 AND needs > ?2 + 1
+        AND body ->> '$.blocked.by' = 'migration_failed' AND body ->> '$.version' <= ?2)";
 const DUE: &str = "SELECT due, id, owner, until FROM session INDEXED BY session_due
     WHERE due IS NOT NULL AND due <= ?1 AND deleted IS NULL ORDER BY due, id";
 

@@ -4,7 +4,7 @@ use everturn_core::{
     clock::Timestamp,
     id::SessionId,
     storage::{Code, Due, NewSession, Receipt, RunnableQuery, Store, Taken, Write},
-    task::{TaskOutcome, TaskRecord, TaskState},
+    task::{BlockedBy, TaskOutcome, TaskRecord, TaskState},
 };
 
 use super::scene::{IntoWrite, Scene, UNTIL, json, owner, session_id};
@@ -118,6 +118,17 @@ pub async fn blocked_work_is_runnable_for_who_has_its_code(store: &Store) {
         assert_eq!(with_code(store, code).await, [session_id(1)], "with {code:?}");
     }
     assert_eq!(store.next_due().await.unwrap(), Due::None, "it waits for code, not for a moment");
+}
+
+/// What newer code could not migrate is found by the code that wrote it: a version that was taken back goes on.
+pub async fn what_newer_code_cannot_migrate_is_found_by_older(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    let mut task = TaskRecord { version: 2, ..Scene::blocked(scene.task(), 4) };
+    task.blocked.as_mut().unwrap().by = BlockedBy::MigrationFailed;
+    leave(&mut scene, &task, Due::None).await;
+    for (version, found) in [(1, &[][..]), (2, &[session_id(1)]), (3, &[]), (4, &[session_id(1)])] {
+        assert_eq!(with_code(store, &[("app.pay", version)]).await, found, "with version {version}");
+    }
 }
 
 /// A task that moved on, or has ended, waits for no code; others of its session still do.

@@ -234,6 +234,15 @@ impl Forest for Transaction {
         found
     }
 
+    fn any_below(&self, above: Above, wanted: &dyn Fn(&TaskRecord) -> bool) -> bool {
+        let stands = |committed: &TaskRecord| match self.staged(committed.id.0) {
+            Some(Write::Task(task)) => task.is_live() && wanted(task),
+            _ => wanted(committed),
+        };
+        self.session.0.state().live.any_below(above, &stands)
+            || self.new_work().any(|task| Above::of(task) == above && wanted(task))
+    }
+
     fn owned(&self, task: TaskId) -> Vec<ConversationId> {
         let mut found = self.session.0.state().live.owned(task);
         for staged in self.new_work() {

@@ -2,7 +2,7 @@
 
 use everturn_core::{
     clock::Timestamp,
-    storage::Code,
+    storage::{Code, RunnableQuery},
     task::{BlockedBy, TaskOutcome, TaskState, tree::Aborting},
 };
 use everturn_engine::{Extension, SessionSpec, Step};
@@ -40,9 +40,9 @@ async fn blocked_work_is_due_for_who_has_its_code_only() {
     session.quiescent().await.unwrap();
     let id = session.id();
     session.close().await.unwrap();
-    let query = |code: &[&str]| everturn_core::storage::RunnableQuery {
+    let query = |code: &[&str]| RunnableQuery {
         code: code.iter().map(|kind| Code { kind: (*kind).into(), version: 1 }).collect(),
-        ..everturn_core::storage::RunnableQuery::at(Timestamp(9_000))
+        ..RunnableQuery::at(Timestamp(9_000))
     };
     assert_eq!(store.runnable(query(&[])).await.unwrap(), []);
     assert_eq!(store.runnable(query(&["test.1"])).await.unwrap(), []);
@@ -98,4 +98,22 @@ async fn a_newer_version_migrates_before_the_step_and_the_move_stores_it() {
     assert_eq!((record.version, record.input.get()), (2, "\"new\""), "stored with the first move");
     task.signal(go()).await.unwrap();
     assert_eq!(outcome(&session, task.id()).await.read::<Value>().unwrap(), Some(json!(["new", "on"])));
+}
+
+// Rule 3: a version that was taken back.
+#[tokio::test]
+async fn what_newer_code_cannot_migrate_is_still_due_for_the_code_that_wrote_it() {
+    let (store, clock) = (store(), ManualClock::at(Timestamp(1_000)));
+    let newer = install(Probe::<0, 2>::new(|_, _, _| async { Ok(Step::done(Value::Null)) }));
+    let session = host(&store, &clock, newer).await.create(SessionSpec::default()).await.unwrap();
+    let task = start(&session, Value::Null).await;
+    session.quiescent().await.unwrap();
+    assert_eq!(task.record().await.unwrap().blocked.clone().unwrap().by, BlockedBy::MigrationFailed);
+    let id = session.id();
+    session.close().await.unwrap();
+    let query = RunnableQuery {
+        code: vec![Code { kind: "test.0".into(), version: 1 }],
+        ..RunnableQuery::at(Timestamp(9_000))
+    };
+    assert_eq!(store.runnable(query).await.unwrap(), [id], "version 1 wrote it and can run it");
 }

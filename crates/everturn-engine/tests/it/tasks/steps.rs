@@ -337,3 +337,21 @@ async fn a_transaction_of_another_session_is_refused_and_moves_nothing_there() {
     assert!(ended.outcome().to_string().contains("the transaction is of session"), "{}", ended.outcome());
     assert_eq!(other.head(), head);
 }
+
+// A task could keep more memos than a session's archive could hold of it.
+// Guards: all memos of a task together have a limit, as each has.
+#[tokio::test]
+async fn more_memos_than_a_task_can_keep_fault_it() {
+    let (session, ..) = session(install(Probe::<0>::new(|cx, _, _| async move {
+        for number in 0..34 {
+            let make = || async { Ok::<_, TaskError>("x".repeat(1_000_000)) };
+            cx.memo(&format!("page {number}"), make).await?;
+        }
+        Ok(Step::done(Value::Null))
+    })))
+    .await;
+    let ended = start(&session, Value::Null).await.ended().await.unwrap();
+    let said = ended.outcome().to_string();
+    assert!(said.starts_with("faulted (too_large: write the memos of task"), "{said}");
+    session.archive(&mut Vec::new()).await.unwrap();
+}
