@@ -58,9 +58,10 @@ pub(super) fn live(db: &Connection, sid: i64) -> Outcome<Vec<TaskRecord>> {
 
 fn by_ids(db: &Connection, sid: i64, ids: &[TaskId]) -> Outcome<Vec<TaskRecord>> {
     let mut tasks = Vec::new();
-    for id in ids {
+    // A number beyond what SQLite counts to is no task's.
+    for id in ids.iter().filter_map(|id| i64::try_from(id.0).ok()) {
         let sql = "SELECT id, crc, body FROM task WHERE sid = ?1 AND id = ?2";
-        tasks.extend(select(db, sql, params![sid, id.0])?);
+        tasks.extend(select(db, sql, params![sid, id])?);
     }
     Ok(tasks)
 }
