@@ -155,7 +155,10 @@ pub async fn tasks_come_in_the_order_in_which_they_are_asked_for(store: &Store) 
     let mut scene = Scene::new(store).await;
     let tasks = [scene.task(), scene.task(), scene.task()];
     store_all(&mut scene, &tasks).await;
-    let by_ids = TaskQuery { ids: Some(vec![tasks[2].id, TaskId(99), TaskId(u64::MAX), tasks[0].id]), ..query(&scene) };
+    let by_ids = TaskQuery {
+        ids: Some(vec![tasks[2].id, TaskId(99), TaskId(u64::MAX), tasks[0].id]),
+        ..query(&scene)
+    };
     let [first, _, third] = tasks;
     assert_eq!(store.tasks(by_ids).await.unwrap(), [third, first]);
 }
