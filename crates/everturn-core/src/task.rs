@@ -307,6 +307,13 @@ impl TaskRecord {
         (self.woken, self.attempts, self.blocked) = (None, 0, None);
     }
 
+    /// Ends its wait for a signal: its next step is told by what.
+    pub fn wake(&mut self, woken: Woken) {
+        let checkpoint = self.checkpoint().cloned();
+        self.go(TaskState::Ready { checkpoint });
+        self.woken = Some(woken);
+    }
+
     /// Ends it.
     pub fn end(&mut self, outcome: TaskOutcome, now: Timestamp) {
         self.go(TaskState::Ended { outcome });

@@ -195,15 +195,20 @@ fn ended(forest: &mut impl Forest, task: TaskRecord, now: Timestamp) {
     }
 }
 
-/// Aborts what is waited for beside a task that did not complete.
+/// Aborts what tasks that fail fast wait for beside a task that did not complete.
 fn fail_fast(forest: &mut impl Forest, member: TaskId) {
     for waiter in forest.waiters(member) {
         let Some(task) = forest.task(waiter) else { continue };
-        if let TaskState::Waiting { on, policy: WaitPolicy::FailFast, .. } = &task.state {
-            let reason = format!("task {member}, which task {waiter} waits for too, did not complete");
-            for other in on.iter().filter(|other| **other != member) {
-                abort(forest, *other, &reason, Reach::Ordinary);
-            }
+        if matches!(task.state, TaskState::Waiting { policy: WaitPolicy::FailFast, .. }) {
+            abort_others(forest, &task, member);
         }
+    }
+}
+
+/// Aborts what a task waits for beside one that did not complete.
+pub fn abort_others(forest: &mut impl Forest, waiter: &TaskRecord, member: TaskId) {
+    let reason = format!("task {member}, which task {} waits for too, did not complete", waiter.id);
+    for other in waiter.members().iter().filter(|other| **other != member) {
+        abort(forest, *other, &reason, Reach::Ordinary);
     }
 }

@@ -144,13 +144,12 @@ impl Runner {
     async fn time_out(&self, id: TaskId) -> Result<()> {
         let mut tx = self.session.begin_last().await?;
         let Some(task) = tx.task(id) else { return Ok(()) };
-        let TaskState::Listening { checkpoint, until: Some(until), .. } = &task.state else { return Ok(()) };
+        let TaskState::Listening { until: Some(until), .. } = &task.state else { return Ok(()) };
         if *until > tx.time() || task.abort.is_some() {
             return Ok(());
         }
-        let (checkpoint, mut task) = (Some(checkpoint.clone()), TaskRecord::clone(&task));
-        task.go(TaskState::Ready { checkpoint });
-        task.woken = Some(Woken::TimedOut);
+        let mut task = TaskRecord::clone(&task);
+        task.wake(Woken::TimedOut);
         tx.put_task(task);
         tx.commit_until(self.closing.clone()).await.map(drop)
     }

@@ -8,7 +8,7 @@ use everturn_core::{
     json::RawJson,
     task::{
         TaskFailure, TaskOutcome, TaskRecord, TaskState, WaitPolicy, Woken,
-        tree::{self, Forest, Reach},
+        tree::{self, Forest},
     },
 };
 
@@ -189,12 +189,12 @@ fn end(tx: &mut Transaction, task: TaskRecord, outcome: TaskOutcome) -> Result<(
 
 /// Stages a wait for a signal: it is over at once where one has come already.
 fn listen(tx: &mut Transaction, mut task: TaskRecord, state: TaskState) -> Result<()> {
-    let TaskState::Listening { checkpoint, signal, .. } = &state else { return Ok(()) };
+    let TaskState::Listening { signal, .. } = &state else { return Ok(()) };
     match task.signals.iter().position(|came| came.name == *signal) {
         Some(at) => {
-            let (signal, checkpoint) = (task.signals.remove(at), Some(checkpoint.clone()));
-            task.go(TaskState::Ready { checkpoint });
-            task.woken = Some(Woken::Signal(signal));
+            let signal = task.signals.remove(at);
+            task.state = state;
+            task.wake(Woken::Signal(signal));
         }
         None => task.go(state),
     }
@@ -215,15 +215,15 @@ async fn wait(tx: &mut Transaction, mut task: TaskRecord, state: TaskState) -> R
             return Err(Error::invalid(format!("task {id} waits for task {member}, which is above it")));
         }
     }
-    let outcomes = tx.outcomes(&on).await.map_err(|error| error.while_(format!("task {id} waits")))?;
+    let outcomes = tx.outcomes(&on).await.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Error::invalid(format!("task {id} waits: {error}")),
+        _ => error,
+    })?;
     task.go(state);
-    tx.put_task(task);
+    tx.put_task(task.clone());
     let failed = outcomes.into_iter().find(|(_, outcome)| !outcome.is_completed());
     if let (WaitPolicy::FailFast, Some((failed, _))) = (policy, failed) {
-        let reason = format!("task {failed}, which task {id} waits for too, did not complete");
-        for member in on.iter().filter(|member| **member != failed) {
-            tree::abort(tx, *member, &reason, Reach::Ordinary);
-        }
+        tree::abort_others(tx, &task, failed);
     }
     Ok(())
 }

@@ -51,10 +51,8 @@ impl Transaction {
         let ended = || Error::conflict(format!("signal task {id}: it has ended"));
         let mut task = (*self.task(id).filter(|task| task.outcome().is_none()).ok_or_else(ended)?).clone();
         match &task.state {
-            TaskState::Listening { checkpoint, signal: name, .. } if *name == signal.name => {
-                let checkpoint = Some(checkpoint.clone());
-                task.go(TaskState::Ready { checkpoint });
-                task.woken = Some(Woken::Signal(signal));
+            TaskState::Listening { signal: name, .. } if *name == signal.name => {
+                task.wake(Woken::Signal(signal));
             }
             _ if task.signals.len() == SIGNALS_MAX => {
                 return Err(Error::too_large(format!(
@@ -110,13 +108,12 @@ impl Transaction {
     /// Errors: `NotFound` when there is no such task.
     pub async fn outcome(&self, id: TaskId) -> Result<Option<TaskOutcome>> {
         self.hold.place()?;
-        self.known_task(id, "look for the outcome of").await?;
         Ok(self.outcomes(&[id]).await?.remove(&id))
     }
 
     /// The outcomes of tasks that have ended, or whose end is settled in this transaction; in the order of the ids.
     ///
-    /// Errors: `Invalid` when there is no such task.
+    /// Errors: `NotFound` when there is no such task.
     pub(crate) async fn outcomes(&self, ids: &[TaskId]) -> Result<BTreeMap<TaskId, TaskOutcome>> {
         let (live, ended): (Vec<TaskId>, Vec<TaskId>) = ids.iter().partition(|id| self.task(**id).is_some());
         let mut found: BTreeMap<TaskId, TaskRecord> = BTreeMap::new();
@@ -126,7 +123,7 @@ impl Transaction {
             found.extend(self.session.store().tasks(query).await?.into_iter().map(|task| (task.id, task)));
         }
         if let Some(unknown) = ended.iter().find(|id| !found.contains_key(id)) {
-            return Err(Error::invalid(format!("wait for task {unknown}: there is no such task")));
+            return Err(Error::not_found(format!("look for task {unknown}: there is no such task")));
         }
         let staged = live.into_iter().filter_map(|id| self.task(id)).filter(|task| !task.is_live());
         found.extend(staged.map(|task| (task.id, TaskRecord::clone(&task))));
