@@ -39,8 +39,8 @@ impl Transaction {
 
     /// Tells a task that something happened. It may come before the task waits for it: then it is kept, in order.
     ///
-    /// Errors: `NotFound` when there is no such task; `Conflict` when it has ended; `TooLarge` when the payload is, or
-    /// a thousand signals wait already.
+    /// Errors: `NotFound` when there is no such task; `Conflict` when it has ended; `TooLarge` when the payload is, or all
+    /// that wait already are, together or by their number.
     pub async fn signal(&mut self, id: TaskId, signal: Signal) -> Result<()> {
         self.hold.place()?;
         let what = format!("signal {} of task {id}", signal.name);
@@ -59,7 +59,15 @@ impl Transaction {
                     "write {what}: {SIGNALS_MAX} wait for the task already"
                 )));
             }
-            _ => task.signals.push(signal),
+            _ => {
+                task.signals.push(signal);
+                let kept = task.signals.iter().map(|kept| kept.payload.get().len()).sum();
+                self.limits().check(
+                    &format!("the signals that task {id} keeps"),
+                    kept,
+                    self.limits().entry,
+                )?;
+            }
         }
         self.put_task(task);
         Ok(())

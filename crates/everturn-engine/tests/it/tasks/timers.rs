@@ -329,3 +329,15 @@ async fn a_letter_that_cannot_be_stored_keeps_no_other_waiting() {
     let refused = receipt(&store, &clock, session.id(), "a").await;
     assert!(matches!(&refused, Receipt::Refused { kind, .. } if kind == "too_large"), "{refused:?}");
 }
+
+#[tokio::test]
+async fn signals_that_nobody_waits_for_are_kept_up_to_a_limit() {
+    let (session, ..) = session(install(sleeper())).await;
+    let task = start(&session, Value::Null).await;
+    session.quiescent().await.unwrap();
+    let half = format!("\"{}\"", "x".repeat(600 << 10));
+    task.signal(signal("go", &half)).await.unwrap();
+    let error = task.signal(signal("go", &half)).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::TooLarge), "{error}");
+    assert_eq!(task.record().await.unwrap().signals.len(), 1);
+}
