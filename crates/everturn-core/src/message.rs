@@ -288,10 +288,19 @@ pub enum Outcome {
         /// The rule that refused.
         rule: String,
     },
+    /// A person, or the host for them, refused it.
+    Declined {
+        /// Who.
+        by: String,
+        /// Why.
+        reason: String,
+    },
     /// No tool of that name is installed.
     Unavailable,
     /// The arguments do not fit the tool.
     InvalidArguments,
+    /// It took longer than it may.
+    TimedOut,
     /// It was told to stop before it was done.
     Cancelled,
     /// Nobody can know whether its effect happened.
@@ -312,8 +321,10 @@ impl Outcome {
             Self::Ok => "ok",
             Self::Error => "error",
             Self::Denied { .. } => "denied",
+            Self::Declined { .. } => "declined",
             Self::Unavailable => "unavailable",
             Self::InvalidArguments => "invalid_arguments",
+            Self::TimedOut => "timed_out",
             Self::Cancelled => "cancelled",
             Self::Unknown => "unknown",
             Self::MissingResult => "missing_result",

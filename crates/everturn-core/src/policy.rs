@@ -19,6 +19,26 @@ use serde::{Deserialize, Serialize};
 pub enum Act {
     /// Reads the file or directory, relative to the session's root.
     Read(String),
+    /// Writes, creates or removes the file, relative to the session's root.
+    Write(String),
+    /// Runs a program with these arguments, the program first, without a shell.
+    Exec(Vec<String>),
+    /// Speaks to a host.
+    Net {
+        /// The host.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// Calls a tool of an MCP server.
+    Mcp {
+        /// The server.
+        server: String,
+        /// The tool.
+        tool: String,
+    },
+    /// Starts a sub-agent.
+    Spawn(String),
     /// Does what only a tool of this name may.
     Tool(String),
 }
@@ -27,6 +47,11 @@ impl fmt::Display for Act {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read(path) => write!(f, "read({path})"),
+            Self::Write(path) => write!(f, "write({path})"),
+            Self::Exec(argv) => write!(f, "exec({})", argv.join(" ")),
+            Self::Net { host, port } => write!(f, "net({host}, {port})"),
+            Self::Mcp { server, tool } => write!(f, "mcp({server}, {tool})"),
+            Self::Spawn(agent) => write!(f, "spawn({agent})"),
             Self::Tool(name) => write!(f, "tool({name})"),
         }
     }
@@ -110,9 +135,7 @@ impl Policy {
 fn judge(act: &Act) -> Verdict {
     match act {
         Act::Read(_) => allow("allow read(**)".into()),
-        Act::Tool(_) => {
-            Verdict { effect: Effect::Deny, layer: Layer::Code, rule: format!("no rule allows {act}") }
-        }
+        _ => Verdict { effect: Effect::Deny, layer: Layer::Code, rule: format!("no rule allows {act}") },
     }
 }
 

@@ -1,6 +1,6 @@
 //! The tool port: what a model may call.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -10,7 +10,7 @@ use crate::{
     env::Env,
     id::ConversationId,
     json::RawJson,
-    message::{CallId, Outcome},
+    message::{CallId, Outcome, Usage},
     policy::Act,
 };
 
@@ -20,7 +20,7 @@ use crate::{
 /// [`run`](Self::run) ends it `error`. Both reach the model as a result.
 ///
 /// ```
-/// use everturn_core::{policy::Act, tool::{CallContext, Replay, Tool, ToolResult}};
+/// use everturn_core::{policy::Act, tool::{CallContext, Contract, Tool, ToolResult}};
 ///
 /// /// How far to count.
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -31,7 +31,7 @@ use crate::{
 ///     const NAME: &'static str = "count";
 ///     type Arguments = Arguments;
 ///     fn description(&self) -> &str { "Count from 1 to n." }
-///     fn replay(&self) -> Replay { Replay::Safe }
+///     fn contract(&self) -> Contract { Contract::safe() }
 ///     async fn run(&self, _: &CallContext, arguments: Arguments) -> ToolResult {
 ///         Ok((1..=arguments.n).map(|i| format!("{i}\n")).collect::<String>().into())
 ///     }
@@ -47,9 +47,9 @@ pub trait Tool: Send + Sync + 'static {
     /// What it does, in words for the model.
     fn description(&self) -> &str;
 
-    /// Whether it may run again when nobody knows whether it ran.
-    fn replay(&self) -> Replay {
-        Replay::Never
+    /// What it promises about its runs.
+    fn contract(&self) -> Contract {
+        Contract::default()
     }
 
     /// What a call with these arguments does to the world. Empty: judged by the tool's name alone.
@@ -80,20 +80,88 @@ pub enum Replay {
     Never,
 }
 
+/// What happens to a call of which nobody can know whether it ran.
+///
+/// ```
+/// use everturn_core::tool::OnUnknown;
+/// assert_eq!(OnUnknown::default(), OnUnknown::Tell);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnUnknown {
+    /// The model is told so, and goes on.
+    #[default]
+    Tell,
+    /// A person is asked: it happened, it did not, or stop.
+    Pause,
+}
+
+/// What a tool promises about its runs, and what it asks for. No model is told of it.
+///
+/// ```
+/// use everturn_core::tool::{Contract, Replay};
+/// assert_eq!(Contract::default().replay, Replay::Never);
+/// assert_eq!(Contract::safe().replay, Replay::Safe);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Contract {
+    /// Whether it may run again when nobody knows whether it ran.
+    pub replay: Replay,
+    /// What happens when it may not, and nobody knows.
+    pub on_unknown: OnUnknown,
+    /// Whether the calls of a response that has one of it run one after the other.
+    pub is_sequential: bool,
+    /// How long a call may run; past it the call is told to stop and ends `timed_out`.
+    pub deadline: Option<Duration>,
+    /// Which part of an output that is too long is kept.
+    pub keep: Keep,
+    /// The application's own words about the tool.
+    pub metadata: Option<RawJson>,
+}
+
+impl Contract {
+    /// One of a tool that may run again.
+    pub fn safe() -> Self {
+        Self { replay: Replay::Safe, ..Self::default() }
+    }
+
+    /// One of a tool that passes the call's key on.
+    pub fn keyed() -> Self {
+        Self { replay: Replay::Keyed, ..Self::default() }
+    }
+}
+
+/// Which part of an output that is too long is kept.
+///
+/// ```
+/// use everturn_core::tool::Keep;
+/// assert_eq!(Keep::default(), Keep::Head);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Keep {
+    /// Its beginning.
+    #[default]
+    Head,
+    /// Its end.
+    Tail,
+    /// Half of either.
+    Both,
+}
+
 /// How a tool is offered to a model.
 ///
 /// ```
-/// use everturn_core::{json::RawJson, tool::{Replay, ToolSpec}};
+/// use everturn_core::{json::RawJson, tool::ToolSpec};
 ///
 /// let spec = ToolSpec {
 ///     name: "now".into(),
 ///     description: "Tells the time.".into(),
 ///     parameters: RawJson::parse(r#"{"type":"object"}"#).unwrap(),
-///     replay: Replay::Safe,
 /// };
 /// assert_eq!(spec.name, "now");
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// The name by which a model calls it.
     pub name: String,
@@ -101,8 +169,6 @@ pub struct ToolSpec {
     pub description: String,
     /// JSON schema of the arguments.
     pub parameters: RawJson,
-    /// Whether it may run again.
-    pub replay: Replay,
 }
 
 /// What a running call may use.
@@ -126,6 +192,46 @@ pub struct CallContext {
     pub cancel: CancelToken,
     /// Files and processes: the only way to either.
     pub env: Env,
+    /// Where output goes while the call runs.
+    pub output: Output,
+}
+
+/// Where a call's output goes while it runs: shown as it comes, and kept within limits. What was written stands in the
+/// result before the text that the tool returns.
+///
+/// Promise: writing never waits and never fails; what is beyond the limits is counted, and not kept.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use everturn_core::tool::Output;
+///
+/// let seen = Arc::new(Mutex::new(Vec::new()));
+/// let output = Output::new({ let seen = seen.clone(); move |bytes| seen.lock().unwrap().extend_from_slice(bytes) });
+/// output.write(b"3 files\n");
+/// assert_eq!(*seen.lock().unwrap(), b"3 files\n");
+/// Output::default().write(b"nobody looks");
+/// ```
+#[derive(Clone, Default)]
+pub struct Output(Option<Arc<dyn Fn(&[u8]) + Send + Sync>>);
+
+impl Output {
+    /// An output that hands each piece on.
+    pub fn new(to: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(to)))
+    }
+
+    /// Writes the next piece: bytes as they come, whole characters or not.
+    pub fn write(&self, bytes: impl AsRef<[u8]>) {
+        if let Some(to) = &self.0 {
+            to(bytes.as_ref());
+        }
+    }
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Output({})", if self.0.is_some() { "shown" } else { "nowhere" })
+    }
 }
 
 /// What a tool returns.
@@ -137,16 +243,42 @@ pub type ToolResult = Result<ToolOutput, ToolError>;
 /// use everturn_core::tool::ToolOutput;
 /// assert_eq!(ToolOutput::from("3 files").text, "3 files");
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
     /// The output, in words for the model.
     pub text: String,
+    /// More about it for people: no model is told of it.
+    pub details: Option<RawJson>,
+    /// What a model that the tool asked counted.
+    pub usage: Option<Usage>,
+    /// What the turn does next, beside telling the model.
+    pub control: Control,
 }
 
 impl<T: Into<String>> From<T> for ToolOutput {
     fn from(text: T) -> Self {
-        Self { text: text.into() }
+        Self { text: text.into(), ..Self::default() }
     }
+}
+
+/// What a result asks of its turn.
+///
+/// ```
+/// use everturn_core::tool::{Control, ToolOutput};
+/// let done = ToolOutput { control: Control { end_turn: true, ..Control::default() }, ..ToolOutput::from("done") };
+/// assert!(done.control.end_turn);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Control {
+    /// Tools that the conversation has from now on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub add_tools: Vec<String>,
+    /// Whether the turn ends without asking the model again; it does when all calls of the response say so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub end_turn: bool,
+    /// Ends the turn and begins a new context with this text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hand_off: Option<String>,
 }
 
 /// Why a tool could not do what it was asked. Takes any error by `?`.
@@ -216,6 +348,7 @@ impl<E: std::error::Error> From<E> for ToolError {
 #[derive(Clone)]
 pub struct AnyTool {
     spec: Arc<ToolSpec>,
+    contract: Arc<Contract>,
     code: Arc<dyn Code>,
 }
 
@@ -262,14 +395,19 @@ impl AnyTool {
             name: T::NAME.into(),
             description: tool.description().into(),
             parameters: RawJson::of(&schema).expect("a schema is JSON"),
-            replay: tool.replay(),
         };
-        Self { spec: Arc::new(spec), code: Arc::new(Typed(tool)) }
+        let contract = Arc::new(tool.contract());
+        Self { spec: Arc::new(spec), contract, code: Arc::new(Typed(tool)) }
     }
 
     /// How it is offered to a model.
     pub fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    /// What it promises about its runs.
+    pub fn contract(&self) -> &Contract {
+        &self.contract
     }
 
     /// What a call with these arguments does to the world; nothing, where it is judged by its name.

@@ -2,7 +2,7 @@
 
 use everturn_core::{
     policy::Act,
-    tool::{CallContext, Replay, Tool, ToolResult},
+    tool::{CallContext, Contract, Tool, ToolResult},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -53,8 +53,8 @@ impl Tool for Glob {
          the pattern names them, as in .github/**."
     }
 
-    fn replay(&self) -> Replay {
-        Replay::Safe
+    fn contract(&self) -> Contract {
+        Contract::safe()
     }
 
     fn acts(&self, arguments: &GlobArguments) -> Vec<Act> {

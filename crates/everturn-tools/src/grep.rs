@@ -3,7 +3,7 @@
 use everturn_core::{
     env::{FileKind, ReadFile},
     policy::Act,
-    tool::{CallContext, Replay, Tool, ToolError, ToolResult},
+    tool::{CallContext, Contract, Tool, ToolError, ToolResult},
 };
 use grep_matcher::{LineTerminator, Matcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -72,8 +72,8 @@ impl Tool for Grep {
          binary files are left out."
     }
 
-    fn replay(&self) -> Replay {
-        Replay::Safe
+    fn contract(&self) -> Contract {
+        Contract::safe()
     }
 
     fn acts(&self, arguments: &GrepArguments) -> Vec<Act> {

@@ -3,7 +3,7 @@
 use everturn_core::{
     env::{DirectoryEntry, FileKind, ListDirectory},
     policy::Act,
-    tool::{CallContext, Replay, Tool, ToolResult},
+    tool::{CallContext, Contract, Tool, ToolResult},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -52,8 +52,8 @@ impl Tool for List {
         "List the names in a directory, one a line, sorted. A directory ends with /, a link with @."
     }
 
-    fn replay(&self) -> Replay {
-        Replay::Safe
+    fn contract(&self) -> Contract {
+        Contract::safe()
     }
 
     fn acts(&self, arguments: &ListArguments) -> Vec<Act> {

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use everturn_core::{
     env::{FileKind, ReadFile},
     policy::Act,
-    tool::{CallContext, Replay, Tool, ToolError, ToolResult},
+    tool::{CallContext, Contract, Tool, ToolError, ToolResult},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -65,8 +65,8 @@ impl Tool for Read {
          Up to 2,000 lines or 50 KiB at once; use offset to read on."
     }
 
-    fn replay(&self) -> Replay {
-        Replay::Safe
+    fn contract(&self) -> Contract {
+        Contract::safe()
     }
 
     fn acts(&self, arguments: &ReadArguments) -> Vec<Act> {

@@ -12,7 +12,7 @@ use everturn::{
     model::Request,
     store::Store,
     submission::End,
-    tool::{CallContext, Replay, Tool, ToolResult},
+    tool::{CallContext, Contract, Tool, ToolResult},
 };
 use everturn_testkit::scripted::{Reply, Scripted};
 use serde::{Deserialize, Serialize};
@@ -118,8 +118,8 @@ impl Tool for Look {
         "Looks."
     }
 
-    fn replay(&self) -> Replay {
-        Replay::Safe
+    fn contract(&self) -> Contract {
+        Contract::safe()
     }
 
     async fn run(&self, _: &CallContext, _: Nothing) -> ToolResult {

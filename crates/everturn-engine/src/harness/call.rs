@@ -13,7 +13,7 @@ use everturn_core::{
     message::{Call, CallId, CallResult, Message, Outcome},
     policy::{Effect, Policy, Verdict},
     task::{TaskFailure, TaskOutcome, TaskRecord},
-    tool::{AnyTool, CallContext, Replay},
+    tool::{AnyTool, CallContext, Output, Replay},
 };
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
@@ -102,7 +102,7 @@ fn judge(tool: Option<&AnyTool>, policy: &Policy, call: &Call) -> (Intent, Optio
         let text = format!("There is no tool {:?}.", call.name);
         return (intent, Some((Outcome::Unavailable, text)));
     };
-    intent.replay = tool.spec().replay;
+    intent.replay = tool.contract().replay;
     let acts = match tool.acts(&call.arguments) {
         Ok(acts) => acts,
         Err(error) => {
@@ -181,6 +181,7 @@ impl CallTask {
             key: format!("{}/{}", cx.session_id(), cx.id()),
             cancel: cx.cancel().clone(),
             env,
+            output: Output::default(),
         };
         if cx.cancel().is_cancelled() {
             return Err(Error::closed("the call was told to stop before it began").into());
@@ -206,7 +207,7 @@ impl CallTask {
 
 /// The replay contract: whether a call may run again that an earlier run may have begun.
 fn may_repeat(intent: &Intent, tool: Option<&AnyTool>) -> bool {
-    let declared = tool.map_or(Replay::Never, |tool| tool.spec().replay);
+    let declared = tool.map_or(Replay::Never, |tool| tool.contract().replay);
     intent.replay != Replay::Never && declared != Replay::Never
 }
 

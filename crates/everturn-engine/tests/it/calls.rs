@@ -8,7 +8,7 @@ use everturn_core::{
     policy::Act,
     storage::{Store, TaskQuery},
     task::{TaskRecord, TaskState},
-    tool::{CallContext, Replay, Tool, ToolResult},
+    tool::{CallContext, Contract, Tool, ToolResult},
 };
 use everturn_engine::{Extension, Input, LiveSession};
 use everturn_testkit::scripted::{Reply, Scripted};
@@ -117,8 +117,8 @@ impl Tool for Breaking {
         "Breaks."
     }
 
-    fn replay(&self) -> Replay {
-        Replay::Safe
+    fn contract(&self) -> Contract {
+        Contract::safe()
     }
 
     async fn run(&self, _: &CallContext, _: Empty) -> ToolResult {

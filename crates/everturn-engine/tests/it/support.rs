@@ -3,7 +3,7 @@
 use everturn_core::{
     memory::Memory,
     storage::{NewSession, Store},
-    tool::{CallContext, Replay, Tool, ToolResult},
+    tool::{CallContext, Contract, Replay, Tool, ToolResult},
 };
 use everturn_engine::{Extension, Harness, LiveSession, Models, Opener, Session, SessionSpec, World};
 use everturn_testkit::scripted::{Reply, Scripted};
@@ -73,8 +73,8 @@ impl Tool for Counting {
         "Counts its own runs."
     }
 
-    fn replay(&self) -> Replay {
-        self.replay
+    fn contract(&self) -> Contract {
+        Contract { replay: self.replay, ..Contract::default() }
     }
 
     async fn run(&self, cx: &CallContext, _: Empty) -> ToolResult {

@@ -6,7 +6,7 @@ use everturn_core::{
     json::RawJson,
     message::{Assistant, Call, CallId, CallResult, Message, Outcome, Part, Stop, Usage},
     model::{Delta, Model, Request},
-    tool::{Replay, ToolSpec},
+    tool::ToolSpec,
 };
 use everturn_models::{
     Demo,
@@ -55,7 +55,6 @@ impl World {
             name: (*name).into(),
             description: String::new(),
             parameters: RawJson::empty(),
-            replay: Replay::Safe,
         };
         Request {
             tools: self.tools.iter().map(spec).collect(),

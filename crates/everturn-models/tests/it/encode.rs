@@ -6,7 +6,7 @@ use everturn_core::{
     json::RawJson,
     message::{Assistant, Call, CallId, CallResult, Message, Origin, Outcome, Part, User},
     model::{Request, Thinking},
-    tool::{Replay, ToolSpec},
+    tool::ToolSpec,
 };
 use everturn_models::chat::{Quirks, encode};
 use serde_json::{Value, json};
@@ -62,7 +62,6 @@ fn a_request_with_everything() {
         name: "weigh".into(),
         description: "Weighs.".into(),
         parameters: RawJson::parse(r#"{"type":"object"}"#).unwrap(),
-        replay: Replay::Safe,
     }]);
     let expected = json!({
         "model": "qwen",

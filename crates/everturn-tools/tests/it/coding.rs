@@ -8,7 +8,7 @@ use crate::project::Project;
 #[test]
 fn each_tool_may_run_again_and_declares_the_read_of_its_path() {
     for tool in coding() {
-        assert_eq!(tool.spec().replay, Replay::Safe);
+        assert_eq!(tool.contract().replay, Replay::Safe);
         let arguments = match tool.spec().name.as_str() {
             "read" | "list" => r#"{"path":"src"}"#,
             _ => r#"{"path":"src","pattern":"x"}"#,

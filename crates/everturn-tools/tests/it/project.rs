@@ -8,7 +8,7 @@ use everturn_core::{
     id::ConversationId,
     json::RawJson,
     message::{CallId, Outcome},
-    tool::CallContext,
+    tool::{CallContext, Output},
 };
 use everturn_tools::{Directory, coding};
 
@@ -55,6 +55,7 @@ impl Project {
             key: "k1".into(),
             cancel: CancelToken::new(),
             env: self.env(),
+            output: Output::default(),
         }
     }
 

@@ -3,7 +3,7 @@
 use everturn::{Extension, Input, LiveSession};
 use everturn::{
     storage::Store,
-    tool::{CallContext, Replay, Tool, ToolResult},
+    tool::{CallContext, Contract, Replay, Tool, ToolResult},
 };
 use everturn_testkit::scripted::{Reply, Scripted};
 
@@ -29,8 +29,8 @@ impl Tool for Ping {
         "Answers."
     }
 
-    fn replay(&self) -> Replay {
-        Replay::Never
+    fn contract(&self) -> Contract {
+        Contract { replay: Replay::Never, ..Contract::default() }
     }
 
     async fn run(&self, _: &CallContext, _: Nothing) -> ToolResult {

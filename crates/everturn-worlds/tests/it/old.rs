@@ -5,7 +5,7 @@ use std::path::Path;
 use everturn::{
     Extension, Harness, Models, World,
     store::{self, Options},
-    tool::{CallContext, Replay, Tool, ToolResult},
+    tool::{CallContext, Contract, Tool, ToolResult},
 };
 use everturn_testkit::scripted::{Reply, Scripted};
 
@@ -27,8 +27,8 @@ impl Tool for Hang {
         "Does not hang any more."
     }
 
-    fn replay(&self) -> Replay {
-        Replay::Safe
+    fn contract(&self) -> Contract {
+        Contract::safe()
     }
 
     async fn run(&self, _: &CallContext, _: Nothing) -> ToolResult {
