@@ -65,7 +65,13 @@ impl Host {
         if let Some(model) = &self.config.model {
             let current = session.current().await?;
             if current.agent().await?.model.as_ref() != Some(model) {
-                current.configure(AgentChange { model: Some(model.clone()), thinking: None }).await?;
+                current
+                    .configure(AgentChange {
+                        model: Some(model.clone()),
+                        thinking: None,
+                        ..AgentChange::default()
+                    })
+                    .await?;
             }
         }
         Ok(session)
@@ -76,6 +82,7 @@ impl Host {
             model: Some(self.config.model.clone().unwrap_or_else(demo)),
             thinking: self.config.thinking,
             directory: Some(self.config.root.to_string_lossy().into_owned()),
+            ..Agent::default()
         };
         let spec = SessionSpec { title: title(question), agent, ..SessionSpec::default() };
         self.harness.create(spec).await.map_err(|error| match error.kind() {

@@ -13,7 +13,10 @@
 //! 8. A call without a result gets a made-up one with the time of its assistant message; a result without a call is
 //!    dropped, and of several results the first counts.
 //! 9. A system message behind the first other message and before any user message moves to the front, behind those
-//!    that are already there.
+//!    that are already there, unless an epoch before it has fixed the front.
+//!
+//! The newest epoch in the range (`prompt.rs`) stands at the very front, whatever came before it: what was told of the
+//! system prompt until then is dropped, and so are opaque items.
 //!
 //! Rules 1 to 5 choose what each entry contributes ([`Context::derive`]); rules 6 to 9 put the contributions into a
 //! legal order (`assembly.rs`). The second half works message by message, so that a turn pays for its new entries only
@@ -24,7 +27,12 @@ mod check;
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::{entry::EntryRecord, id::EntryId, message::Message};
+use crate::{
+    entry::{EntryRecord, kind},
+    id::EntryId,
+    message::{Message, Part},
+    prompt::Standing,
+};
 use assembly::Assembly;
 pub use check::{Breach, Checked, check};
 
@@ -52,6 +60,7 @@ pub struct Context {
     checked: Checked,
     /// The newest entry without which the messages would be others.
     decisive: Option<EntryId>,
+    standing: Standing,
 }
 
 /// An active entry, and what it contributes.
@@ -80,24 +89,38 @@ impl Context {
 
         let editing = range.clone().filter(|entry| !entry.edits.is_empty()).map(|entry| entry.id);
         let head = newest.map(|entry| entry.id);
-        let mut context = Self { head, decisive: editing.max().max(head), ..Self::default() };
+        let epoch = range.clone().filter(|entry| entry.kind == kind::EPOCH).map(|entry| entry.id).max();
+        let decisive = editing.max().max(head).max(epoch);
+        let mut context = Self { head, decisive, ..Self::default() };
+        range.clone().for_each(|entry| context.standing.take(entry));
         let active = newest.into_iter().chain(range.filter(|entry| entry.head.is_none()));
-        for entry in active {
+        let contributions = active.map(|entry| {
             let messages = match edits.get(&entry.id) {
                 Some(edit) => edit.map_or_else(Vec::new, <[_]>::to_vec),
                 None => entry.messages.clone(),
             };
-            context.contribute(entry, messages);
+            (entry, messages)
+        });
+        let contributions: Vec<_> = contributions.collect();
+        if let Some((_, told)) = contributions.iter().find(|(entry, _)| Some(entry.id) == epoch) {
+            context.assembly.fix(told);
+        }
+        for (entry, messages) in contributions {
+            match epoch {
+                Some(epoch) if entry.id <= epoch => context.contribute(entry, before_epoch(entry, messages)),
+                _ => context.contribute(entry, messages),
+            }
         }
         context
     }
 
-    /// Adds the next visible entry. Gives false, and changes nothing, when the entry has a head or edits: then the
-    /// context must be derived anew.
+    /// Adds the next visible entry. Gives false, and changes nothing, when the entry has a head or edits, or begins an
+    /// epoch: then the context must be derived anew.
     pub fn push(&mut self, entry: &EntryRecord) -> bool {
-        if entry.head.is_some() || !entry.edits.is_empty() {
+        if entry.head.is_some() || !entry.edits.is_empty() || entry.kind == kind::EPOCH {
             return false;
         }
+        self.standing.take(entry);
         self.contribute(entry, entry.messages.clone());
         true
     }
@@ -136,6 +159,11 @@ impl Context {
         self.assembly.messages()
     }
 
+    /// What the model has been told beside the messages.
+    pub fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
     /// What the messages say, one text for each: to look at, not to send.
     pub fn texts(&self) -> Vec<String> {
         self.messages().iter().map(|message| message.text()).collect()
@@ -152,6 +180,27 @@ impl Context {
             };
             Breach { entry: self.active.iter().find(carries).map(|active| active.entry), ..breach }
         })
+    }
+}
+
+/// What an entry contributes that stands before the newest epoch, or is it: what was told of the system prompt is told
+/// anew by the epoch, at the very front, and opaque items are bound to what was sent before.
+fn before_epoch(entry: &EntryRecord, messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
+    if matches!(entry.kind.as_str(), kind::SYSTEM | kind::EPOCH) {
+        return Vec::new();
+    }
+    messages.into_iter().map(without_opaque).collect()
+}
+
+fn without_opaque(message: Arc<Message>) -> Arc<Message> {
+    let is_opaque = |part: &Part| matches!(part, Part::Opaque(_));
+    match &*message {
+        Message::Assistant(assistant) if assistant.parts.iter().any(is_opaque) => {
+            let mut assistant = assistant.clone();
+            assistant.parts.retain(|part| !is_opaque(part));
+            Arc::new(Message::Assistant(assistant))
+        }
+        _ => message,
     }
 }
 

@@ -22,6 +22,14 @@ pub mod kind {
     pub const RESULT: &str = "et.result";
     /// The end of a turn.
     pub const TURN: &str = "et.turn";
+    /// What changed of the system prompt.
+    pub const SYSTEM: &str = "et.system";
+    /// Where what is sent begins anew, and why.
+    pub const EPOCH: &str = "et.epoch";
+    /// A summary that takes the place of what came before.
+    pub const COMPACTION: &str = "et.compaction";
+    /// Where a conversation begins anew.
+    pub const RESET: &str = "et.reset";
 }
 
 /// What an entry says: the part of it that its writer chooses.

@@ -4,7 +4,7 @@
 //! ports it declares ([`clock`], [`storage`], [`model`], [`tool`], [`mod@env`]), and adapters implement them.
 //!
 //! Read in this order: [`id`] and [`error`]; [`message`], [`entry`] and [`conversation`] (what is stored);
-//! [`context`] (from a transcript to a request); [`document`] (typed state beside the transcript); [`task`],
+//! [`context`] and [`prompt`] (from a transcript to a request); [`document`] (typed state beside the transcript); [`task`],
 //! [`submission`] and [`usage`] (work and its account); [`storage`] (the port below) with [`memory`] (its reference).
 
 pub mod cancel;
@@ -24,6 +24,7 @@ pub mod message;
 pub mod model;
 pub mod policy;
 mod port;
+pub mod prompt;
 pub mod response;
 pub mod retention;
 pub mod storage;

@@ -10,6 +10,7 @@ use crate::{
     json::RawJson,
     message::{Message, Stop, Usage},
     tool::ToolSpec,
+    usage::Price,
 };
 
 /// A model's answer as it comes.
@@ -37,6 +38,38 @@ pub type DeltaStream = Pin<Box<dyn Stream<Item = Result<Delta, Fault>> + Send>>;
 pub trait Model: Send + Sync + 'static {
     /// Sends a request and streams the answer.
     fn stream(&self, request: Request) -> DeltaStream;
+
+    /// What a model of this provider can do, by the name that the provider has for it.
+    fn abilities(&self, model: &str) -> Abilities {
+        let _ = model;
+        Abilities::default()
+    }
+}
+
+/// What a model can do.
+///
+/// ```
+/// use everturn_core::model::Abilities;
+/// assert!(Abilities::default().window.is_none(), "nobody said how much it reads");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Abilities {
+    /// The models that can go on with what this one was sent, opaque items included; its own name, without one.
+    pub family: Option<String>,
+    /// Whether it takes a change of its system prompt behind the messages.
+    pub takes_changes: bool,
+    /// How many tokens a request and its answer may have together, where that is known.
+    pub window: Option<u64>,
+    /// How many tokens an answer may have, where that is known.
+    pub output_max: Option<u64>,
+    /// What its tokens cost, where that is known.
+    pub price: Option<Price>,
+}
+
+impl Default for Abilities {
+    fn default() -> Self {
+        Self { family: None, takes_changes: true, window: None, output_max: None, price: None }
+    }
 }
 
 /// What a model is asked.

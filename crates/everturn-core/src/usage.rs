@@ -113,3 +113,53 @@ impl<'a> FromIterator<&'a Option<Usage>> for Total {
         total
     }
 }
+
+/// What a model's tokens cost, and who says so.
+///
+/// Units: micro-dollars per million tokens.
+///
+/// ```
+/// use everturn_core::{message::Usage, usage::Price};
+///
+/// let price = Price {
+///     input: 3_000_000, output: 15_000_000, cached: Some(300_000), cache_written: None,
+///     source: "the provider's price list".into(), date: "2026-08-22".into(),
+/// };
+/// let usage = Usage { input: Some(1_000), cached: Some(400), output: Some(10), ..Usage::default() };
+/// assert_eq!(price.of(&usage), Some(600 * 3_000 + 400 * 300 + 10 * 15_000), "in nano-dollars");
+/// assert_eq!(price.of(&Usage::default()), None, "what nobody counted has no price");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Price {
+    /// Of input that is neither read from the cache nor written to it.
+    pub input: u64,
+    /// Of output, reasoning included.
+    pub output: u64,
+    /// Of input that is read from the cache; as other input, without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached: Option<u64>,
+    /// Of input that is written to the cache; as other input, without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_written: Option<u64>,
+    /// Where the prices come from.
+    pub source: String,
+    /// When they were read there.
+    pub date: String,
+}
+
+impl Price {
+    /// What tokens cost, in nano-dollars, rounded up; none where input or output was not counted.
+    pub fn of(&self, usage: &Usage) -> Option<u64> {
+        let (input, output) = (usage.input?, usage.output?);
+        let cached = usage.cached.unwrap_or(0).min(input);
+        let written = usage.cache_written.unwrap_or(0).min(input - cached);
+        let parts = [
+            (input - cached - written, self.input),
+            (cached, self.cached.unwrap_or(self.input)),
+            (written, self.cache_written.unwrap_or(self.input)),
+            (output, self.output),
+        ];
+        let pico: u128 = parts.iter().map(|(tokens, price)| u128::from(*tokens) * u128::from(*price)).sum();
+        u64::try_from(pico.div_ceil(1_000)).ok()
+    }
+}

@@ -8,6 +8,7 @@ mod history;
 mod input;
 mod live;
 mod models;
+mod prompt;
 mod settle;
 mod signal;
 mod submission;
@@ -15,7 +16,10 @@ mod task;
 mod turn;
 mod worker;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
 
 use everturn_core::{
     Error, Result,
@@ -29,9 +33,10 @@ use everturn_core::{
 
 use crate::{
     Extension, Opener, Registry, SessionReader, World,
+    registry::Selected,
     task::{AnyTask, Host, RunLimits},
 };
-pub use agent::{Agent, AgentChange, Current};
+pub use agent::{Agent, AgentChange, Choice, Current};
 pub use conversation::ConversationHandle;
 pub use event::{Event, EventKind, Events};
 pub use history::{TurnEnd, TurnRecord, TurnView};
@@ -63,20 +68,22 @@ pub(crate) struct Shared {
     pub(crate) models: Models,
     pub(crate) policy: Policy,
     pub(crate) env: EnvMaker,
-    pub(crate) settings: Settings,
+    settings: RwLock<Arc<Settings>>,
     pub(crate) host: Arc<Host>,
 }
 
 type EnvMaker = Box<dyn Fn(&Agent) -> Result<Env> + Send + Sync>;
 
-/// What the host sets, read live and never stored.
+/// What the host sets, read live and never stored: but for how much runs at once, which is read when the harness opens.
 ///
 /// ```
 /// use everturn_engine::Settings;
 /// assert_eq!(Settings::default().flush_ms, 25);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
+    /// The extensions that a conversation has without a word of its agent; all that are installed, without a list.
+    pub extensions: Option<Vec<String>>,
     /// The shortest time between two commits of partial output, in milliseconds.
     pub flush_ms: u64,
     /// After how many steps a turn ends.
@@ -94,6 +101,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            extensions: None,
             flush_ms: 25,
             steps_max: 50,
             grace_ms: 2_000,
@@ -183,8 +191,7 @@ impl Harness {
                 return self.open_session(first.id).await;
             }
         }
-        (self.0.env)(&spec.agent)?;
-        self.0.check_model(spec.agent.model.as_ref())?;
+        self.0.check_agent(&Agent::default(), &spec.agent)?;
         let SessionSpec { request, title, labels, agent } = spec;
         let new = NewSession { request, title, labels, parent: None };
         let session = crate::Session::create_and(&self.0.opener, new, |stage| agent.stage(stage)).await?;
@@ -232,13 +239,65 @@ impl Harness {
 
     /// Installs an extension; one of the same name is replaced in place. Work under way keeps what it took.
     ///
-    /// Errors: `Conflict` when another extension has a tool of the same name.
+    /// Errors: as [`Registry::install`].
     pub fn install(&self, extension: Extension) -> Result<()> {
-        self.0.host.install(|registry| registry.with(extension))
+        self.batch(|registry| registry.install(extension))
+    }
+
+    /// Changes what is installed, all at once or not at all: nobody ever sees a part of it.
+    ///
+    /// Errors: what `change` gives; nothing is changed then.
+    pub fn batch(&self, change: impl FnOnce(&mut Registry) -> Result<()>) -> Result<()> {
+        self.0.host.install(|registry| {
+            let mut changed = registry.clone();
+            change(&mut changed).map(|()| changed)
+        })
+    }
+
+    /// What is installed now: a snapshot.
+    pub fn registry(&self) -> Arc<Registry> {
+        self.0.host.registry()
+    }
+
+    /// What the host sets, as it is now.
+    pub fn settings(&self) -> Settings {
+        Settings::clone(&self.0.settings())
+    }
+
+    /// Sets what the host sets. What is under way goes by it from its next decision on.
+    ///
+    /// Errors: `Invalid` when the settings contradict themselves.
+    pub fn set(&self, settings: Settings) -> Result<()> {
+        settings.check("set the settings of a harness")?;
+        *self.0.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        Ok(())
+    }
+}
+
+impl Settings {
+    fn check(&self, attempted: &str) -> Result<()> {
+        let problem = match self {
+            Self { steps_max: 0, .. } => "steps_max is 0, a turn takes at least one step",
+            Self { running_max: 0, .. } | Self { session_running_max: 0, .. } => {
+                "running_max or session_running_max is 0, nothing would ever run"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::invalid(format!("{attempted}: {problem}")))
     }
 }
 
 impl Shared {
+    /// What the host sets now.
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What a conversation with this agent works with now.
+    pub(crate) fn select(&self, agent: &Agent) -> Selected {
+        self.host.registry().select(agent, self.settings().extensions.as_deref())
+    }
+
     /// A model that nobody can answer for is refused when it is chosen, not when it is asked.
     pub(crate) fn check_model(&self, model: Option<&ModelRef>) -> Result<()> {
         model.map_or(Ok(()), |model| self.models.resolve(model).map(drop))
@@ -287,13 +346,7 @@ impl Builder {
     /// Errors: `Invalid` when the settings contradict themselves.
     pub async fn open(self) -> Result<Harness> {
         let Self { store, world, models, registry, env, settings } = self;
-        if settings.steps_max == 0 {
-            return Err(Error::invalid("open a harness: steps_max is 0, a turn takes at least one step"));
-        }
-        if settings.running_max == 0 || settings.session_running_max == 0 {
-            let message = "open a harness: running_max or session_running_max is 0, nothing would ever run";
-            return Err(Error::invalid(message));
-        }
+        settings.check("open a harness")?;
         let limits = RunLimits {
             running_max: settings.running_max,
             session_running_max: settings.session_running_max,
@@ -304,6 +357,7 @@ impl Builder {
             let turn = AnyTask::new(turn::TurnTask(shared.clone()));
             let call = AnyTask::new(call::CallTask(shared.clone()));
             let host = Arc::new(Host::new(registry, vec![turn, call], limits));
+            let settings = RwLock::new(Arc::new(settings));
             Shared { opener, models, policy: Policy::default(), env, settings, host }
         })))
     }

@@ -6,6 +6,7 @@
 //! entries.
 
 mod archive;
+pub mod extension;
 pub mod harness;
 mod keeping;
 mod registry;
@@ -13,12 +14,13 @@ pub mod session;
 pub mod task;
 mod world;
 
+pub use extension::Extension;
 pub use harness::{
-    Agent, AgentChange, Answer, ConversationHandle, Current, Ended, Event, EventKind, Events, Harness, Input,
-    LiveSession, Models, SessionSpec, Settings, Submission, TaskHandle, TurnEnd, TurnRecord, TurnView,
-    WhenBusy, Worker, WorkerSettings,
+    Agent, AgentChange, Answer, Choice, ConversationHandle, Current, Ended, Event, EventKind, Events,
+    Harness, Input, LiveSession, Models, SessionSpec, Settings, Submission, TaskHandle, TurnEnd, TurnRecord,
+    TurnView, WhenBusy, Worker, WorkerSettings,
 };
-pub use registry::{Extension, Registry};
+pub use registry::Registry;
 pub use session::{BlobWriter, NewTask, Opener, Session, SessionReader, Transaction, WorkContext, watch};
 pub use task::{Step, Task, TaskContext, TaskError};
 pub use world::{SystemClock, SystemEntropy, World};

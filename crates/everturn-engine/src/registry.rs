@@ -1,61 +1,25 @@
-//! What is installed: extensions with their tools and tasks.
+//! What is installed, and what of it a conversation works with.
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
 use everturn_core::{
     Error, Result,
-    tool::{AnyTool, Tool, ToolSpec},
+    tool::{AnyTool, ToolSpec},
 };
 
-use crate::task::{AnyTask, Task};
-
-/// A named bundle of tools and tasks.
-///
-/// ```
-/// use everturn_engine::Extension;
-/// let coding = Extension::new("coding");
-/// assert_eq!(coding.name(), "coding");
-/// ```
-#[derive(Clone, Debug)]
-pub struct Extension {
-    name: String,
-    tools: Vec<AnyTool>,
-    tasks: Vec<AnyTask>,
-}
-
-impl Extension {
-    /// An extension without anything in it.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), tools: Vec::new(), tasks: Vec::new() }
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The same extension with one more tool.
-    #[must_use]
-    pub fn tool(self, tool: impl Tool) -> Self {
-        self.tools([AnyTool::new(tool)])
-    }
-
-    /// The same extension with more tools.
-    #[must_use]
-    pub fn tools(mut self, tools: impl IntoIterator<Item = AnyTool>) -> Self {
-        self.tools.extend(tools);
-        self
-    }
-
-    /// The same extension with one more kind of task.
-    #[must_use]
-    pub fn task(mut self, task: impl Task) -> Self {
-        self.tasks.push(AnyTask::new(task));
-        self
-    }
-}
+use crate::{
+    Agent, Extension,
+    extension::{AnyAfterTool, AnyBeforeTool, AnySection, AnyStopGate, AnyWrap, InstalledTool},
+    harness::Choice,
+    task::AnyTask,
+};
 
 /// The installed extensions, in the order of their first installation.
+///
+/// Promise: a value. What is installed later does not change a snapshot that someone works with.
 ///
 /// ```
 /// use everturn_engine::{Extension, Registry};
@@ -65,38 +29,51 @@ impl Extension {
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     extensions: Vec<Extension>,
-    specs: Arc<[ToolSpec]>,
 }
 
 impl Registry {
     /// The same registry with an extension; one of the same name is replaced in place.
     ///
-    /// Errors: `Conflict` when two tools, or two tasks, would have one name; `Invalid` when a task has one of Everturn's own.
+    /// Errors: as [`install`](Self::install).
     pub fn with(&self, extension: Extension) -> Result<Self> {
+        let mut registry = self.clone();
+        registry.install(extension)?;
+        Ok(registry)
+    }
+
+    /// Installs an extension; one of the same name is replaced in place.
+    ///
+    /// Errors: `Conflict` when two tools, two tasks or two sections would have one name; `Invalid` when a task has one of
+    /// Everturn's own. Nothing is changed then.
+    pub fn install(&mut self, extension: Extension) -> Result<()> {
         let mut extensions = self.extensions.clone();
-        match extensions.iter_mut().find(|installed| installed.name == extension.name) {
+        match extensions.iter_mut().find(|installed| installed.name() == extension.name()) {
             Some(installed) => *installed = extension,
             None => extensions.push(extension),
         }
-        check_kinds(&extensions)?;
-        let specs: Arc<[ToolSpec]> = tools(&extensions).map(|tool| tool.spec().clone()).collect();
-        for (at, spec) in specs.iter().enumerate() {
-            if specs[..at].iter().any(|other| other.name == spec.name) {
-                let message = format!("install extensions: two of their tools are named {}", spec.name);
-                return Err(Error::conflict(message));
-            }
-        }
-        Ok(Self { extensions, specs })
+        check(&extensions)?;
+        self.extensions = extensions;
+        Ok(())
     }
 
-    /// The tools on offer, in the registry's order.
-    pub fn specs(&self) -> &Arc<[ToolSpec]> {
-        &self.specs
+    /// Takes an extension away, and says whether it was there. Conversations keep its name: it comes back to them when it
+    /// is installed again.
+    pub fn remove(&mut self, name: &str) -> bool {
+        let before = self.extensions.len();
+        self.extensions.retain(|extension| extension.name() != name);
+        self.extensions.len() < before
     }
 
-    /// A tool by its name.
-    pub fn tool(&self, name: &str) -> Option<&AnyTool> {
-        tools(&self.extensions).find(|tool| tool.spec().name == name)
+    /// The installed extensions.
+    pub fn extensions(&self) -> impl Iterator<Item = &Extension> {
+        self.extensions.iter()
+    }
+
+    /// A tool by its name, with all that stands around it.
+    pub fn tool(&self, name: &str) -> Option<AnyTool> {
+        let installed = self.extensions.iter().flat_map(|extension| &extension.tools);
+        let tool = installed.map(|installed| &installed.tool).find(|tool| tool.spec().name == name)?;
+        Some(wrapped(&self.extensions, tool))
     }
 
     /// The code of a kind of task.
@@ -106,29 +83,130 @@ impl Registry {
 
     /// All kinds of task, in the registry's order.
     pub fn tasks(&self) -> impl Iterator<Item = &AnyTask> {
-        tasks(&self.extensions)
+        self.extensions.iter().flat_map(|extension| &extension.tasks)
+    }
+
+    /// What a conversation with this agent works with, by what the host offers by default (all, without a word).
+    pub(crate) fn select(&self, agent: &Agent, default: Option<&[String]>) -> Selected {
+        let is_default = |name: &str| default.is_none_or(|names| names.iter().any(|other| other == name));
+        let all = self.extensions.iter().map(Extension::name);
+        let names = agent.extensions.of(all, is_default);
+        let chosen = names.iter().filter_map(|name| self.extensions.iter().find(|one| one.name() == *name));
+        let extensions: Vec<Extension> = chosen.cloned().collect();
+        let installed: Vec<&InstalledTool> =
+            extensions.iter().flat_map(|extension| &extension.tools).collect();
+        let find = |name: &str| installed.iter().find(|one| one.tool.spec().name == name);
+        let all = installed.iter().map(|one| one.tool.spec().name.as_str());
+        let names = agent.tools.of(all, |name| find(name).is_some_and(|one| !one.is_on_demand));
+        let tools = names.iter().filter_map(|name| find(name)).map(|one| wrapped(&extensions, &one.tool));
+        let tools: Vec<AnyTool> = tools.collect();
+        let specs = tools.iter().map(|tool| tool.spec().clone()).collect();
+        Selected { extensions, tools, specs }
+    }
+
+    /// Whether a name is that of an installed extension.
+    pub(crate) fn has_extension(&self, name: &str) -> bool {
+        self.extensions.iter().any(|extension| extension.name() == name)
     }
 }
 
-fn tasks(extensions: &[Extension]) -> impl Iterator<Item = &AnyTask> {
-    extensions.iter().flat_map(|extension| &extension.tasks)
+/// What of the registry a conversation works with.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selected {
+    extensions: Vec<Extension>,
+    tools: Vec<AnyTool>,
+    specs: Arc<[ToolSpec]>,
 }
 
-fn check_kinds(extensions: &[Extension]) -> Result<()> {
-    for (at, task) in tasks(extensions).enumerate() {
-        let kind = task.kind();
-        if kind.starts_with("et.") || kind.is_empty() {
-            return Err(Error::invalid(format!(
-                "install task {kind:?}: names that begin with et. are Everturn's own; give it another"
-            )));
+impl Selected {
+    /// The tools on offer, in order.
+    pub(crate) fn tools(&self) -> &[AnyTool] {
+        &self.tools
+    }
+
+    /// How they are offered.
+    pub(crate) fn specs(&self) -> &Arc<[ToolSpec]> {
+        &self.specs
+    }
+
+    /// A tool on offer by its name.
+    pub(crate) fn tool(&self, name: &str) -> Option<&AnyTool> {
+        self.tools.iter().find(|tool| tool.spec().name == name)
+    }
+
+    pub(crate) fn sections(&self) -> impl Iterator<Item = &AnySection> {
+        self.extensions.iter().flat_map(|extension| &extension.sections)
+    }
+
+    pub(crate) fn wraps(&self, key: &str) -> impl Iterator<Item = &AnyWrap> {
+        let wraps = self.extensions.iter().flat_map(|extension| &extension.wraps);
+        wraps.filter(move |wrap| wrap.key() == key)
+    }
+
+    pub(crate) fn before(&self) -> impl Iterator<Item = &AnyBeforeTool> {
+        self.extensions.iter().flat_map(|extension| &extension.before)
+    }
+
+    pub(crate) fn after(&self) -> impl Iterator<Item = &AnyAfterTool> {
+        self.extensions.iter().flat_map(|extension| &extension.after)
+    }
+
+    pub(crate) fn gates(&self) -> impl Iterator<Item = &AnyStopGate> {
+        self.extensions.iter().flat_map(|extension| &extension.gates)
+    }
+}
+
+impl Choice {
+    /// The chosen names: those that it lists, or those that are on by default, less and more.
+    fn of<'a>(
+        &'a self,
+        all: impl Iterator<Item = &'a str>,
+        is_default: impl Fn(&str) -> bool,
+    ) -> Vec<&'a str> {
+        match self {
+            Self::Exactly(names) => names.iter().map(String::as_str).collect(),
+            Self::Default { added, removed } => {
+                let is_in = |names: &[String], name: &str| names.iter().any(|other| other == name);
+                let on = all.filter(|name| is_default(name) || is_in(added, name));
+                let mut chosen: Vec<&str> = on.filter(|name| !is_in(removed, name)).collect();
+                let missing = added.iter().map(String::as_str).filter(|name| !chosen.contains(name));
+                let missing: Vec<&str> = missing.filter(|name| !is_in(removed, name)).collect();
+                chosen.extend(missing);
+                chosen
+            }
         }
-        if tasks(extensions).take(at).any(|other| other.kind() == kind) {
-            return Err(Error::conflict(format!("install extensions: two of their tasks are named {kind}")));
+    }
+}
+
+/// A tool with all that stands around it.
+fn wrapped(extensions: &[Extension], tool: &AnyTool) -> AnyTool {
+    let wraps = extensions.iter().flat_map(|extension| &extension.tool_wraps);
+    let wraps = wraps.filter(|wrap| wrap.name == tool.spec().name);
+    wraps.fold(tool.clone(), |tool, around| (around.wrap)(tool))
+}
+
+fn check(extensions: &[Extension]) -> Result<()> {
+    let tools = extensions.iter().flat_map(|extension| &extension.tools);
+    check_names("tools", tools.map(|installed| installed.tool.spec().name.as_str()))?;
+    let sections = extensions.iter().flat_map(|extension| &extension.sections);
+    check_names("sections", sections.map(AnySection::key))?;
+    let tasks: Vec<&str> =
+        extensions.iter().flat_map(|extension| &extension.tasks).map(AnyTask::kind).collect();
+    if let Some(kind) = tasks.iter().find(|kind| kind.starts_with("et.") || kind.is_empty()) {
+        return Err(Error::invalid(format!(
+            "install task {kind:?}: names that begin with et. are Everturn's own; give it another"
+        )));
+    }
+    check_names("tasks", tasks.into_iter())
+}
+
+/// No two of them have one name.
+fn check_names<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let mut seen = std::collections::HashSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return Err(Error::conflict(format!("install extensions: two of their {what} are named {name}")));
         }
     }
     Ok(())
-}
-
-fn tools(extensions: &[Extension]) -> impl Iterator<Item = &AnyTool> {
-    extensions.iter().flat_map(|extension| &extension.tools)
 }

@@ -38,6 +38,7 @@ use lease::Held;
 use line::{Hold, Line};
 pub(crate) use live::{Live, facts};
 pub use opener::Opener;
+pub(crate) use reader::Sendable;
 use state::{Read, State};
 pub use stranger::SessionReader;
 pub(crate) use transaction::check_entry;

@@ -137,7 +137,11 @@ impl Chat {
         match word {
             "model" => {
                 let model = Some(rest.trim().parse()?);
-                session.current().await?.configure(AgentChange { model, thinking: None }).await?;
+                session
+                    .current()
+                    .await?
+                    .configure(AgentChange { model, thinking: None, ..AgentChange::default() })
+                    .await?;
                 self.note(&format!("{} answers from now on", rest.trim()));
             }
             "turns" => {

@@ -22,6 +22,8 @@ pub(super) struct Assembly {
     /// How many system messages stand at the very front.
     front: usize,
     user_seen: bool,
+    /// Whether an epoch says what stands at the front.
+    is_fixed: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -40,6 +42,12 @@ impl Assembly {
     pub(super) fn settled(&self) -> usize {
         // Before the first user message, a system message may still move in front of everything.
         if self.user_seen { self.begin } else { 0 }
+    }
+
+    /// Puts what an epoch tells at the very front, before anything else is taken.
+    pub(super) fn fix(&mut self, told: &[Arc<Message>]) {
+        self.messages = Arc::new(told.to_vec());
+        (self.front, self.begin, self.is_fixed) = (told.len(), told.len(), true);
     }
 
     /// Takes the next contribution, and says whether it has a place in the request.
@@ -67,7 +75,7 @@ impl Assembly {
 
     /// Rule 9: behind an assistant message or a result, and before any user message.
     fn moves_to_front(&self) -> bool {
-        !self.user_seen && self.group.assistant.is_some()
+        !self.is_fixed && !self.user_seen && self.group.assistant.is_some()
     }
 
     fn begin_group(&mut self, message: &Arc<Message>, time: Timestamp) {

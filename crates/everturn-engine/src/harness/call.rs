@@ -56,7 +56,7 @@ type Ended = (Outcome, String);
 
 /// Stages the calls of a response: those that may run with their intent, the others with their outcome. Gives how many
 /// may run.
-pub(super) fn plan(
+pub(super) async fn plan(
     shared: &Shared,
     tx: &mut Transaction,
     turn: &mut Turn,
@@ -66,10 +66,11 @@ pub(super) fn plan(
     let Message::Assistant(assistant) = message else {
         return Ok(0);
     };
-    let registry = shared.host.registry();
+    let agent = tx.snapshot::<Agent>(turn.conversation()).await?.unwrap_or_default();
+    let selected = shared.select(&agent);
     let mut open = 0;
     for (call, id) in assistant.calls().zip(ids) {
-        let (intent, refusal) = judge(registry.tool(&call.name), &shared.policy, call);
+        let (intent, refusal) = judge(selected.tool(&call.name), &shared.policy, call);
         let refusal = refusal.or_else(|| turn.is_aborted().then(not_run));
         let new = NewTask {
             owner: Some(turn.id()),
@@ -132,6 +133,7 @@ impl Task for CallTask {
     async fn step(&self, cx: &TaskContext, intent: &Intent, _: Planned) -> Result<Step<Self>, TaskError> {
         let registry = cx.registry().clone();
         let tool = registry.tool(&intent.name);
+        let tool = tool.as_ref();
         let ended = match tool {
             _ if cx.was_entered() && !may_repeat(intent, tool) => cut_off(),
             None => (Outcome::Unavailable, format!("The tool {:?} is no longer installed.", intent.name)),

@@ -102,13 +102,17 @@ impl ConversationHandle {
         Ok(self.live.snapshot::<Agent>(self.id).await?.unwrap_or_default())
     }
 
-    /// Changes what the conversation runs with, in one commit. The next turn goes by it.
+    /// Changes what the conversation runs with, in one commit. The next request goes by it.
     ///
-    /// Errors: `NotFound` when no provider of the model is installed; nothing was changed.
+    /// Errors: `NotFound` when no provider of the model is installed, or an extension or a tool that it did not have
+    /// before; nothing was changed.
     pub async fn configure(&self, change: AgentChange) -> Result<()> {
-        self.live.shared().check_model(change.model.as_ref())?;
         let mut tx = self.live.begin().await?;
-        change.apply(tx.doc::<Agent>(self.id).await?);
+        self.live.conversation(self.id).await?;
+        let agent = tx.doc::<Agent>(self.id).await?;
+        let before = agent.clone();
+        change.apply(agent);
+        self.live.shared().check_agent(&before, agent)?;
         tx.commit().await.map(drop)
     }
 

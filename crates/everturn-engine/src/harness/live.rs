@@ -254,7 +254,7 @@ impl LiveSession {
         self.session().0.refuse_new_work();
         // In a task of its own: half closed, a session would neither run its work nor tell its followers why.
         let (session, runner) = (self.0.session.clone(), self.0.runner.clone());
-        let within = Duration::from_millis(self.shared().settings.close_ms);
+        let within = Duration::from_millis(self.shared().settings().close_ms);
         let closing = tokio::spawn(async move {
             let orderly = async {
                 runner.stopped().await;

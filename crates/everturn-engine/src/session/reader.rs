@@ -5,16 +5,31 @@ use std::sync::Arc;
 use everturn_core::{
     Error, Result,
     context::Context,
-    conversation::Conversation,
+    conversation::{Conversation, Lineage},
     document::{Document, History, Scope, ScopeKey},
     entry::EntryRecord,
     id::{ConversationId, EntryId},
     message::Message,
+    prompt::Standing,
     storage::{DocumentQuery, EntryQuery, Only, Order},
+    tool::ToolSpec,
     usage::{Total, UsageRow},
 };
 
 use super::{Session, document::Committed, watch::DocumentView};
+
+/// What of a conversation goes into a request.
+pub(crate) struct Sendable {
+    pub(crate) messages: Arc<Vec<Arc<Message>>>,
+    pub(crate) tools: Arc<[ToolSpec]>,
+}
+
+impl Sendable {
+    fn of(context: &mut Context) -> Result<Self> {
+        context.check()?;
+        Ok(Self { messages: context.messages().clone(), tools: context.standing().prompt.tools.clone() })
+    }
+}
 
 impl Session {
     /// A conversation by its id.
@@ -47,10 +62,16 @@ impl Session {
 
     /// What a conversation sends to a model at a cutoff (the tail, without one).
     pub async fn context(&self, conversation: ConversationId, cutoff: Option<EntryId>) -> Result<Context> {
-        let mut lineage = self.conversation(conversation).await?.lineage.clone();
-        if let Some(cutoff) = cutoff {
-            lineage = lineage.capped(cutoff);
-        }
+        let lineage = self.conversation(conversation).await?.lineage.clone();
+        self.context_of(match cutoff {
+            Some(cutoff) => lineage.capped(cutoff),
+            None => lineage,
+        })
+        .await
+    }
+
+    /// What is sent of all that a lineage sees.
+    async fn context_of(&self, lineage: Lineage) -> Result<Context> {
         let store = &self.0.opener.store;
         let all = EntryQuery { order: Order::OldestFirst, ..EntryQuery::of(self.id(), lineage.clone()) };
         let heads = EntryQuery { only: Only::Heads, limit: 1, ..EntryQuery::of(self.id(), lineage) };
@@ -59,27 +80,19 @@ impl Session {
         Ok(Context::derive(&store.entries(all.from(begin)).await?))
     }
 
-    /// The request messages at a cutoff, proven to be legal. They come from memory unless something that came behind
-    /// the cutoff changes what the conversation says.
-    pub(crate) async fn request_messages(
-        &self,
-        conversation: ConversationId,
-        cutoff: EntryId,
-    ) -> Result<Arc<Vec<Arc<Message>>>> {
+    /// What is sent at a cutoff, proven to be legal. It comes from memory unless something that came behind the cutoff
+    /// changes what the conversation says.
+    pub(crate) async fn sendable(&self, conversation: ConversationId, cutoff: EntryId) -> Result<Sendable> {
         if let Some(context) = self.0.state().contexts.get_mut(&conversation)
             && context.stands_at(cutoff)
         {
-            context.check()?;
-            return Ok(context.messages().clone());
+            return Sendable::of(context);
         }
         let mut context = self.context(conversation, None).await?;
         if !context.stands_at(cutoff) {
-            let mut earlier = self.context(conversation, Some(cutoff)).await?;
-            earlier.check()?;
-            return Ok(earlier.messages().clone());
+            return Sendable::of(&mut self.context(conversation, Some(cutoff)).await?);
         }
-        context.check()?;
-        let messages = context.messages().clone();
+        let sendable = Sendable::of(&mut context)?;
         // What is kept must stand at the tail, and only the holder of the line knows that nothing came behind it.
         let line = self.0.wait_in_line().await;
         let newest = self.entries(conversation, None, 1).await?;
@@ -87,7 +100,24 @@ impl Session {
             self.0.state().keep_context(conversation, context);
         }
         drop(line);
-        Ok(messages)
+        Ok(sendable)
+    }
+
+    /// What the model of a conversation has been told beside the messages, up to the tail; for the holder of the line, who
+    /// knows that nothing comes behind it.
+    pub(super) async fn standing(&self, conversation: ConversationId) -> Result<Standing> {
+        if let Some(context) = self.0.state().contexts.get(&conversation) {
+            return Ok(context.standing().clone());
+        }
+        let context = self.context(conversation, None).await?;
+        let standing = context.standing().clone();
+        self.0.state().keep_context(conversation, context);
+        Ok(standing)
+    }
+
+    /// The same of a conversation that is not stored yet, for all that it inherits.
+    pub(super) async fn inherited_standing(&self, lineage: Lineage) -> Result<Standing> {
+        Ok(self.context_of(lineage).await?.standing().clone())
     }
 
     /// A document's committed value; none where there is no such document. Never creates one.

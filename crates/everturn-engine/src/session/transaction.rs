@@ -210,7 +210,7 @@ impl Transaction {
     }
 
     /// A document's value as it stands in this transaction; none where there is no such document.
-    pub async fn snapshot<T: Document>(&mut self, scope: T::Scope) -> Result<Option<T>> {
+    pub async fn snapshot<T: Document>(&self, scope: T::Scope) -> Result<Option<T>> {
         let (key, kind) = (scope.key(), T::KIND);
         if let Some(slot) = self.slots.iter().find(|slot| slot.is(key, kind)) {
             return slot

@@ -21,6 +21,7 @@ use crate::{
         Shared,
         agent::{self, Agent},
         history::TurnEnd,
+        prompt::{self, Resolved, Told},
         settle,
     },
     task::Task,
@@ -33,6 +34,8 @@ pub(crate) struct Turn {
     conversation: ConversationId,
     pub(crate) input: TurnInput,
     pub(crate) state: TurnState,
+    /// Who is asked next, where the model was already told what it should know.
+    resolved: Option<Resolved>,
 }
 
 /// What a turn has come to inside a transaction.
@@ -58,15 +61,21 @@ pub(crate) async fn admit(
     };
     let conversation = submission.conversation;
     let id = TaskId(tx.mint());
+    // What the model should know stands before what it is asked. Who cannot be asked is told by the turn.
+    let resolved = resolve(shared, tx, conversation).await?.ok();
+    if let Some(resolved) = &resolved {
+        prompt::tell(tx, Told { conversation, turn: id }, resolved).await?;
+    }
     let entry = user_entry(parts);
     let first = tx.append_for(Some(id), conversation, entry)?;
     let input = TurnInput { submission: submission.id, first };
     submission.state = SubmissionState::Placed(Place { turn: id, entry: first });
     tx.put_submission(submission);
-    let steps_max = shared.settings.steps_max;
+    let steps_max = shared.settings().steps_max;
     let state = TurnState { steps_max, ..TurnState::begin(first) };
     let new = NewTask::new(conversation, TurnTask::NAME, TurnTask::VERSION).input(&input)?;
-    let (state, over) = match (Turn { id, conversation, input, state }).advance(shared, tx).await? {
+    let turn = Turn { id, conversation, input, state, resolved };
+    let (state, over) = match turn.advance(shared, tx).await? {
         Came::On(state) | Came::Wait(state, _) => (state, None),
         Came::Over(end, entry) => (TurnState::begin(first), Some((end, entry))),
     };
@@ -76,6 +85,19 @@ pub(crate) async fn admit(
         tx.end_task(id, end.into_outcome(RawJson::of(&entry)?));
     }
     Ok(())
+}
+
+/// Who is asked next in a conversation, or why nobody can be.
+async fn resolve(
+    shared: &Shared,
+    tx: &Transaction,
+    conversation: ConversationId,
+) -> Result<std::result::Result<Resolved, Reason>> {
+    let agent = tx.snapshot::<Agent>(conversation).await?.unwrap_or_default();
+    let Some(model) = agent.model.clone() else {
+        return Ok(Err(Reason::new("no_model", agent::NO_MODEL)));
+    };
+    Ok(Resolved::of(shared, agent, model).map_err(|error| Reason::new("no_model", error.to_string())))
 }
 
 /// The entry of an input.
@@ -90,13 +112,14 @@ impl Turn {
     pub(crate) fn load(shared: &Shared, tx: &Transaction, id: TaskId, state: TurnState) -> Result<Self> {
         let gone = || Error::conflict(format!("move turn {id}: it has ended"));
         let task = tx.task(id).filter(|task| task.is_live()).ok_or_else(gone)?;
-        let mut turn = Self { id, conversation: task.conversation, input: task.input.read()?, state };
+        let mut turn =
+            Self { id, conversation: task.conversation, input: task.input.read()?, state, resolved: None };
         if let Phase::Calling { calls } = &turn.state.phase {
             let is_open = |call: &&TaskId| tx.task(**call).is_some_and(|call| call.is_live());
             turn.state.open = calls.iter().filter(is_open).count();
         }
         turn.state.is_aborted = task.abort.is_some();
-        turn.state.steps_max = shared.settings.steps_max;
+        turn.state.steps_max = shared.settings().steps_max;
         Ok(turn)
     }
 
@@ -139,14 +162,21 @@ impl Turn {
 
     /// Resolves the agent once, and pins model, options and cutoff.
     async fn prepare(&mut self, shared: &Shared, tx: &mut Transaction) -> Result<()> {
-        let agent = tx.snapshot::<Agent>(self.conversation()).await?.unwrap_or_default();
-        let model = match agent.model {
-            Some(model) => model,
-            None => return self.fail("no_model", agent::NO_MODEL.into()),
+        let resolved = match self.resolved.take() {
+            Some(resolved) => resolved,
+            None => match resolve(shared, tx, self.conversation).await? {
+                Ok(resolved) => {
+                    prompt::tell(tx, Told { conversation: self.conversation, turn: self.id }, &resolved)
+                        .await?;
+                    resolved
+                }
+                Err(reason) => {
+                    self.state.phase = Phase::Failed(reason);
+                    return Ok(());
+                }
+            },
         };
-        if let Err(error) = shared.models.resolve(&model) {
-            return self.fail("no_model", error.to_string());
-        }
+        let Resolved { agent, model, .. } = resolved;
         self.state.last = self.newest(tx).await?;
         self.state.step += 1;
         self.state.attempt = 1;
@@ -154,20 +184,11 @@ impl Turn {
         Ok(())
     }
 
-    /// The turn's newest entry: results come from the calls themselves.
+    /// The conversation's newest entry: results come from the calls themselves, and what the model is told beside them
+    /// from the prompt.
     pub(crate) async fn newest(&self, tx: &Transaction) -> Result<EntryId> {
-        match self.state.phase {
-            Phase::Calling { .. } => {
-                let newest = tx.entries(self.conversation, None, 1).await?;
-                Ok(newest.first().map_or(self.state.last, |entry| entry.id.max(self.state.last)))
-            }
-            _ => Ok(self.state.last),
-        }
-    }
-
-    fn fail(&mut self, kind: &str, message: String) -> Result<()> {
-        self.state.phase = Phase::Failed(Reason::new(kind, message));
-        Ok(())
+        let newest = tx.newest(self.conversation).await?;
+        Ok(newest.map_or(self.state.last, |newest| newest.max(self.state.last)))
     }
 
     /// Stages the end of an attempt that was cut off: what it had shown as an aborted entry, and its row of the ledger.

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     harness::{Shared, call},
+    session::Sendable,
     task::{Step, TaskContext},
 };
 
@@ -88,14 +89,14 @@ impl Sending<'_> {
     async fn run(self) -> Result<Step<TurnTask>> {
         let Pinned { model, thinking, cutoff } = self.pinned;
         let session = self.cx.session();
-        let messages = session.request_messages(self.cx.conversation(), *cutoff).await?;
+        let Sendable { messages, tools } = session.sendable(self.cx.conversation(), *cutoff).await?;
         let client = self.shared.models.resolve(model)?;
         let request = Request {
             model: model.model.clone(),
             endpoint: model.endpoint.clone(),
             thinking: *thinking,
             messages,
-            tools: self.cx.registry().specs().clone(),
+            tools,
         };
         self.cx.enter();
         let (response, ended, shown) = self.stream(client.stream(request)).await?;
@@ -164,7 +165,7 @@ impl Sending<'_> {
         turn.account(&mut tx, self.pinned, usage, row);
         turn.state.phase = match ended {
             Ended::Well(Stop::Calls) if !calls.is_empty() => {
-                turn.state.open = call::plan(self.shared, &mut tx, &mut turn, &message, &calls)?;
+                turn.state.open = call::plan(self.shared, &mut tx, &mut turn, &message, &calls).await?;
                 Phase::Calling { calls }
             }
             Ended::Well(stop) => Phase::Responded { stop, reply },
@@ -217,7 +218,7 @@ impl<'a> Flush<'a> {
             return std::future::pending().await;
         }
         let world = &self.sending.shared.opener.world;
-        let least = Duration::from_millis(self.sending.shared.settings.flush_ms);
+        let least = Duration::from_millis(self.sending.shared.settings().flush_ms);
         let now = world.clock.now();
         if let Some(since) = self.last.map(|last| now.since(last)).filter(|since| *since < least) {
             self.pause = Some(world.clock.sleep(least - since));

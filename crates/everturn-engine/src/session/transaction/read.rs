@@ -5,6 +5,7 @@ use everturn_core::{
     conversation::Conversation,
     entry::EntryRecord,
     id::{ConversationId, EntryId},
+    prompt::Standing,
     storage::{EntryQuery, Write},
 };
 
@@ -46,6 +47,36 @@ impl Transaction {
             Some(Write::Purge(left)) => left.clone(),
             _ => committed,
         }
+    }
+
+    /// The newest entry that a conversation sees, this transaction's own included.
+    pub(crate) async fn newest(&self, conversation: ConversationId) -> Result<Option<EntryId>> {
+        let staged = self.writes.iter().rev().find_map(|write| match write {
+            Write::Entry(entry) if entry.conversation == conversation => Some(entry.id),
+            _ => None,
+        });
+        let known = || self.session.0.state().tails.get(&conversation).copied();
+        match staged.or_else(known) {
+            Some(newest) => Ok(Some(newest)),
+            None => Ok(self.entries(conversation, None, 1).await?.first().map(|entry| entry.id)),
+        }
+    }
+
+    /// What the model of a conversation has been told beside the messages, this transaction's own entries included.
+    pub(crate) async fn standing(&self, conversation: ConversationId) -> Result<Standing> {
+        let lineage = self.conversation(conversation).await?.lineage;
+        let mut standing = match self.staged_conversation(conversation) {
+            Some(_) => self.session.inherited_standing(lineage.clone()).await?,
+            None => self.session.standing(conversation).await?,
+        };
+        for write in &self.writes {
+            if let Write::Entry(entry) = write
+                && lineage.sees(entry.conversation, entry.id)
+            {
+                standing.take(entry);
+            }
+        }
+        Ok(standing)
     }
 
     /// A page of what a conversation sees, newest first, this transaction's own entries included: up to `limit` entries
