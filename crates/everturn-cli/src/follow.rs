@@ -99,7 +99,7 @@ fn tell(session: &LiveSession, answer: &Answer, form: &mut Form) -> Result<Exit,
         failure
     })?;
     match &answer.end {
-        End::Answered => Ok(Exit::Answered),
+        End::Answered | End::Written { .. } => Ok(Exit::Answered),
         End::Cancelled | End::Withdrawn => {
             Err(Failure { exit: Exit::Cancelled, message: "cancelled".into() })
         }

@@ -64,6 +64,13 @@ number! {
     /// assert!("seven".parse::<SubmissionId>().is_err());
     /// ```
     SubmissionId, "submission id";
+    /// An approval: a question that a call waits with until someone decides it.
+    ///
+    /// ```
+    /// use everturn_core::id::ApprovalId;
+    /// assert_eq!("7".parse::<ApprovalId>().unwrap(), ApprovalId(7));
+    /// ```
+    ApprovalId, "approval id";
     /// One incarnation of a document.
     ///
     /// ```

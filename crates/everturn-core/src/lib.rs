@@ -5,8 +5,10 @@
 //!
 //! Read in this order: [`id`] and [`error`]; [`message`], [`entry`] and [`conversation`] (what is stored);
 //! [`context`] and [`prompt`] (from a transcript to a request); [`document`] (typed state beside the transcript); [`task`],
-//! [`submission`] and [`usage`] (work and its account); [`storage`] (the port below) with [`memory`] (its reference).
+//! [`submission`], [`approval`] and [`usage`] (work and its account); [`storage`] (the port below) with [`memory`] (its
+//! reference).
 
+pub mod approval;
 pub mod cancel;
 pub mod clock;
 pub mod context;

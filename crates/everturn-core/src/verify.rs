@@ -11,7 +11,7 @@ use crate::{
     id::{ConversationId, EntryId, Seq, TaskId},
     message::{CallId, Message},
     storage::SessionRow,
-    submission::{SubmissionRecord, SubmissionState},
+    submission::SubmissionRecord,
     task::TaskRecord,
     usage::UsageRow,
 };
@@ -277,12 +277,7 @@ impl Check<'_> {
     fn submissions(&mut self) {
         for submission in &self.stored.submissions {
             let record = format!("submission {}", submission.id);
-            let place = match submission.state {
-                SubmissionState::Queued { .. } => None,
-                SubmissionState::Placed(place) => Some(place),
-                SubmissionState::Settled { place, .. } => place,
-            };
-            let Some(place) = place else { continue };
+            let Some(place) = submission.place() else { continue };
             let turn = self.index.tasks.get(&place.turn).map(|turn| turn.is_live());
             match turn {
                 None if self.index.knows(place.turn) => {}

@@ -12,7 +12,7 @@ use crate::{
     entry::EntryRecord,
     id::{BlobId, Epoch, OwnerId, Seq, SessionId, TaskId},
     message::Part,
-    submission::{End, SubmissionRecord, SubmissionState},
+    submission::{End, Queued, SubmissionRecord, SubmissionState},
     task::{TaskOutcome, TaskRecord, TaskState, Woken},
     usage::UsageRow,
 };
@@ -227,13 +227,16 @@ fn of_outcome(outcome: &TaskOutcome) -> usize {
 
 fn of_submission(submission: &SubmissionRecord) -> usize {
     let state = match &submission.state {
-        SubmissionState::Queued { parts } => parts.iter().map(Part::weight).sum(),
+        SubmissionState::Queued(Queued { parts, options, entry, .. }) => {
+            let written = options.iter().chain(entry).map(|json| json.get().len());
+            parts.iter().map(Part::weight).chain(written).sum()
+        }
         SubmissionState::Settled { end: End::Failed { reason } | End::Returned { reason }, .. } => {
             reason.len()
         }
         SubmissionState::Placed(_) | SubmissionState::Settled { .. } => 0,
     };
-    submission.request.as_ref().map_or(0, String::len) + state
+    submission.request.as_ref().map_or(0, String::len) + submission.actor.len() + state
 }
 
 fn of_receipt(receipt: &Receipt) -> usize {

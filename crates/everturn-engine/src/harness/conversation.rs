@@ -6,7 +6,7 @@ use everturn_core::{
     Error, Result,
     id::{ConversationId, SubmissionId},
     storage::{SubmissionFilter, SubmissionQuery},
-    submission::{End, SubmissionRecord, SubmissionState},
+    submission::{End, LOCAL, Queued, SubmissionRecord, SubmissionState},
     task::{
         TaskRecord,
         tree::{Above, Forest, Reach},
@@ -76,8 +76,9 @@ impl ConversationHandle {
         self.live.conversation(self.id).await?;
         let Input { parts, request, when_busy } = input;
         let id = SubmissionId(tx.mint());
-        let state = SubmissionState::Queued { parts };
-        let record = SubmissionRecord { id, conversation: self.id, request, state, time: tx.time() };
+        let state = SubmissionState::Queued(Queued { parts, ..Queued::default() });
+        let (conversation, actor, time) = (self.id, LOCAL.to_owned(), tx.time());
+        let record = SubmissionRecord { id, conversation, request, actor, state, time };
         match (tx.live_turn(self.id), when_busy) {
             (None, _) => admit(self.live.shared(), &mut tx, record).await?,
             (Some(_), WhenBusy::FollowUp) => wait(&mut tx, record)?,
@@ -148,8 +149,8 @@ impl ConversationHandle {
 
 /// Stages an input that waits. It must fit when it is placed: then there is nobody left to tell.
 fn wait(tx: &mut Transaction, submission: SubmissionRecord) -> Result<()> {
-    if let SubmissionState::Queued { parts } = &submission.state {
-        check_entry(&user_entry(parts.clone()), tx.limits())?;
+    if let Some(queued) = submission.queued() {
+        check_entry(&user_entry(queued.parts.clone()), tx.limits())?;
     }
     tx.put_submission(submission);
     Ok(())
@@ -169,9 +170,7 @@ impl Transaction {
     pub(super) fn queued(&self, conversation: ConversationId) -> Vec<Arc<SubmissionRecord>> {
         let live: Vec<_> = self.session().0.state().live.submissions.keys().copied().collect();
         let live = live.into_iter().filter_map(|id| self.submission(id));
-        let waits = |one: &Arc<SubmissionRecord>| {
-            one.conversation == conversation && matches!(one.state, SubmissionState::Queued { .. })
-        };
+        let waits = |one: &Arc<SubmissionRecord>| one.conversation == conversation && one.queued().is_some();
         live.filter(waits).collect()
     }
 }

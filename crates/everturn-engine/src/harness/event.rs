@@ -264,7 +264,7 @@ impl Events {
         let (place, is_settled) = match &record.state {
             SubmissionState::Placed(place) => (Some(*place), false),
             SubmissionState::Settled { place, .. } => (*place, true),
-            SubmissionState::Queued { .. } => (None, false),
+            SubmissionState::Queued(_) => (None, false),
         };
         let seen = place.map(|place| Seen::after(EntryId(place.entry.0 - 1)));
         Ok((seen, is_settled && place.is_none()))

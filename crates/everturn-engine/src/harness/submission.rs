@@ -173,7 +173,7 @@ impl Submission {
     pub async fn withdraw(&self) -> Result<()> {
         let mut tx = self.live.begin().await?;
         match tx.submission(self.id) {
-            Some(record) if matches!(record.state, SubmissionState::Queued { .. }) => {
+            Some(record) if record.queued().is_some() => {
                 settle(&mut tx, &record, End::Withdrawn);
                 tx.commit().await.map(drop)
             }

@@ -68,7 +68,7 @@ async fn run_turn(scene: &mut Scene, turn: u64) {
     task.kind = "et.turn".into();
     task.input = json(&format!(r#"{{"submissions":[{}]}}"#, submission.id));
     let (question, partial_id) = (scene.entry(&text(turn, QUESTION_BYTES)), scene.mint());
-    let place = Place { turn: task.id, entry: question.id };
+    let place = Place { turn: task.id, entry: question.id, step: 1 };
     submission.state = SubmissionState::Placed(place);
     let base = Revision::Base { version: 1, value: json(r#"{"text":""}"#) };
     let writes = vec![

@@ -12,7 +12,7 @@ use everturn_core::{
         Batch, Claim, Committed, Create, Created, Due, Durability, EntryQuery, Lease, Mail, MailKind,
         NewSession, Store, Write,
     },
-    submission::{End, SubmissionRecord, SubmissionState},
+    submission::{End, LOCAL, Queued, SubmissionRecord, SubmissionState},
     task::{Blocked, BlockedBy, TaskOutcome, TaskRecord},
 };
 
@@ -194,7 +194,8 @@ impl Scene {
             id: SubmissionId(self.mint()),
             conversation: ConversationId::ROOT,
             request: request.map(str::to_owned),
-            state: SubmissionState::Queued { parts: vec![] },
+            actor: LOCAL.into(),
+            state: SubmissionState::Queued(Queued::default()),
             time: Timestamp(7),
         }
     }

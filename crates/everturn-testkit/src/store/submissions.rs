@@ -23,7 +23,7 @@ fn request(id: &str) -> SubmissionFilter {
 pub async fn a_submission_is_replaced_as_it_moves(store: &Store) {
     let mut scene = Scene::new(store).await;
     let mut submission = scene.submission(Some("r-1"));
-    let place = Place { turn: TaskId(3), entry: EntryId(4) };
+    let place = Place { turn: TaskId(3), entry: EntryId(4), step: 1 };
     for state in [
         submission.state.clone(),
         SubmissionState::Placed(place),

@@ -6,6 +6,7 @@ use crate::{
     entry::Entry,
     id::{ConversationId, EntryId, SubmissionId},
     json::RawJson,
+    submission::LOCAL,
     task::{Blocked, BlockedBy, Signal, TaskFailure, WaitPolicy},
     usage::RequestEnd,
 };
@@ -34,7 +35,8 @@ fn record_of_task() -> TaskRecord {
 
 fn submission(state: SubmissionState) -> Write {
     let (id, conversation, request) = (SubmissionId(4), ConversationId::ROOT, Some("r-1".into()));
-    Write::Submission(SubmissionRecord { id, conversation, request, state, time: Timestamp(0) })
+    let actor = LOCAL.into();
+    Write::Submission(SubmissionRecord { id, conversation, request, actor, state, time: Timestamp(0) })
 }
 
 fn purged() -> Write {
@@ -57,6 +59,7 @@ fn all_text_and_json_that_a_write_brings_is_weighed() {
     let blocked = Blocked { by: BlockedBy::Missing, needs: 1, message: long() };
     let ended = |outcome| task(TaskState::Ended { outcome }, None);
     let error = || TaskFailure::new("declined", long());
+    let queued = |queued| submission(SubmissionState::Queued(queued));
     let settled = |end| submission(SubmissionState::Settled { end, place: None });
     let refused = Receipt::Refused { kind: "not_found".into(), message: long() };
     for write in [
@@ -76,7 +79,9 @@ fn all_text_and_json_that_a_write_brings_is_weighed() {
         ended(TaskOutcome::Faulted { error: error(), output: None }),
         ended(TaskOutcome::Aborted { reason: long(), output: None }),
         ended(TaskOutcome::Orphaned { reason: long() }),
-        submission(SubmissionState::Queued { parts: vec![Part::Text(long())] }),
+        queued(Queued { parts: vec![Part::Text(long())], ..Queued::default() }),
+        queued(Queued { options: Some(json()), ..Queued::default() }),
+        queued(Queued { entry: Some(json()), ..Queued::default() }),
         settled(End::Failed { reason: long() }),
         settled(End::Returned { reason: long() }),
         Write::Taken(Taken { key: "abort 5".into(), receipt: refused }),
@@ -103,7 +108,7 @@ fn many_small_records_weigh_about_what_they_store() {
         time: Timestamp(1_790_000_000_000),
     };
     let ready = TaskState::Ready { checkpoint: Some(RawJson::empty()) };
-    let (small, asked) = (task(ready, None), submission(SubmissionState::Queued { parts: Vec::new() }));
+    let (small, asked) = (task(ready, None), submission(SubmissionState::Queued(Queued::default())));
     for (stored, write) in [
         (serde_json::to_string(&deep), Write::Conversation(deep)),
         (serde_json::to_string(&row), Write::Usage(row)),

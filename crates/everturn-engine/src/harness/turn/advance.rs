@@ -6,7 +6,7 @@ use everturn_core::{
     id::{ConversationId, EntryId, TaskId},
     json::RawJson,
     message::{Message, Part, Usage, User},
-    submission::{Place, SubmissionRecord, SubmissionState},
+    submission::{Place, Queued, SubmissionRecord, SubmissionState},
     usage::{RequestEnd, UsageRow},
 };
 
@@ -55,7 +55,7 @@ pub(crate) async fn admit(
     tx: &mut Transaction,
     mut submission: SubmissionRecord,
 ) -> Result<()> {
-    let SubmissionState::Queued { parts } = submission.state else {
+    let SubmissionState::Queued(Queued { parts, .. }) = submission.state else {
         let message = format!("place submission {}: it no longer waits", submission.id);
         return Err(Error::conflict(message));
     };
@@ -69,7 +69,7 @@ pub(crate) async fn admit(
     let entry = user_entry(parts);
     let first = tx.append_for(Some(id), conversation, entry)?;
     let input = TurnInput { submission: submission.id, first };
-    submission.state = SubmissionState::Placed(Place { turn: id, entry: first });
+    submission.state = SubmissionState::Placed(Place { turn: id, entry: first, step: 1 });
     tx.put_submission(submission);
     let steps_max = shared.settings().steps_max;
     let state = TurnState { steps_max, ..TurnState::begin(first) };
