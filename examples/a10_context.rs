@@ -98,10 +98,5 @@ fn call(id: &str) -> Part {
 }
 
 fn result(call: &str, text: &str) -> Message {
-    Message::Result(CallResult {
-        call: CallId(call.into()),
-        text: text.into(),
-        outcome: Outcome::Ok,
-        time: None,
-    })
+    Message::Result(CallResult::new(CallId(call.into()), Outcome::Ok, text))
 }

@@ -22,6 +22,8 @@ pub mod kind {
     pub const RESULT: &str = "et.result";
     /// The end of a turn.
     pub const TURN: &str = "et.turn";
+    /// What a model is told that nobody said: a repetition was noticed, an answer refused.
+    pub const NOTICE: &str = "et.notice";
     /// What changed of the system prompt.
     pub const SYSTEM: &str = "et.system";
     /// Where what is sent begins anew, and why.

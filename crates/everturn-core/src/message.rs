@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{clock::Timestamp, json::RawJson};
+use crate::{clock::Timestamp, id::BlobId, json::RawJson, tool::Control};
 
 /// One message of a request.
 ///
@@ -253,7 +253,7 @@ impl fmt::Display for CallId {
 ///
 /// ```
 /// use everturn_core::message::{CallId, CallResult, Outcome};
-/// let result = CallResult { call: CallId("c7".into()), text: "3 files".into(), outcome: Outcome::Ok, time: None };
+/// let result = CallResult::new(CallId("c7".into()), Outcome::Ok, "3 files");
 /// assert!(!result.outcome.is_error());
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -267,6 +267,35 @@ pub struct CallResult {
     /// The time of a made-up result; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Timestamp>,
+    /// Whether the text is not all of the output.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    /// The whole output, where the text is not all of it and it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<BlobId>,
+    /// More about it for people; no model is told of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<RawJson>,
+    /// What it asks of its turn.
+    #[serde(default, skip_serializing_if = "Control::is_none")]
+    pub control: Control,
+}
+
+impl CallResult {
+    /// The result of a call that gave a text, and nothing beside it.
+    pub fn new(call: CallId, outcome: Outcome, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self {
+            call,
+            text,
+            outcome,
+            time: None,
+            truncated: false,
+            whole: None,
+            details: None,
+            control: Control::default(),
+        }
+    }
 }
 
 /// How a call ended. Each end reaches the model as a result; none is an exception.

@@ -94,6 +94,9 @@ pub struct Request {
     pub messages: Arc<Vec<Arc<Message>>>,
     /// The tools on offer, in the registry's order.
     pub tools: Arc<[ToolSpec]>,
+    /// The JSON schema that the answer has to fit, where one is asked for. A provider that cannot be told of it leaves it
+    /// out: whoever asked checks the answer.
+    pub schema: Option<RawJson>,
 }
 
 impl Request {
@@ -105,6 +108,7 @@ impl Request {
             thinking: Thinking::default(),
             messages: Arc::new(messages.into_iter().map(Arc::new).collect()),
             tools: Arc::from([]),
+            schema: None,
         }
     }
 

@@ -183,6 +183,8 @@ pub enum EpochReason {
     Reset,
     /// Something that was sent was edited.
     Edit,
+    /// The provider refused signed items: they did not fit what was sent before them.
+    Binding,
     /// Another model answers.
     Model,
     /// The tools on offer are others.
@@ -199,6 +201,7 @@ impl EpochReason {
             Self::Compaction => "compaction",
             Self::Reset => "reset",
             Self::Edit => "edit",
+            Self::Binding => "binding",
             Self::Model => "model",
             Self::Tools => "tools",
             Self::System => "system",

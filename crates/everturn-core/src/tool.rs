@@ -281,6 +281,13 @@ pub struct Control {
     pub hand_off: Option<String>,
 }
 
+impl Control {
+    /// Whether it asks for nothing.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Why a tool could not do what it was asked. Takes any error by `?`.
 ///
 /// ```

@@ -5,6 +5,7 @@ mod call;
 mod conversation;
 mod event;
 mod history;
+mod inbox;
 mod input;
 mod live;
 mod models;
@@ -40,7 +41,8 @@ pub use agent::{Agent, AgentChange, Choice, Current};
 pub use conversation::ConversationHandle;
 pub use event::{Event, EventKind, Events};
 pub use history::{TurnEnd, TurnRecord, TurnView};
-pub use input::{Input, WhenBusy};
+pub use inbox::QueueMode;
+pub use input::{Input, TurnOptions, WhenBusy};
 pub use live::LiveSession;
 pub use models::Models;
 pub use submission::{Answer, Submission};
@@ -88,6 +90,14 @@ pub struct Settings {
     pub flush_ms: u64,
     /// After how many steps a turn ends.
     pub steps_max: u32,
+    /// How often a request that failed in passing is sent again.
+    pub retries_max: u32,
+    /// Which models are asked, in order, when the agent's own cannot be.
+    pub fallbacks: Vec<ModelRef>,
+    /// How many steers are placed at once.
+    pub steers: QueueMode,
+    /// How many inputs that waited for the end of a turn begin the next one together.
+    pub follow_ups: QueueMode,
     /// How long code that was told to stop may take to end by itself, in milliseconds.
     pub grace_ms: u64,
     /// How long closing a session may take, in milliseconds.
@@ -104,6 +114,10 @@ impl Default for Settings {
             extensions: None,
             flush_ms: 25,
             steps_max: 50,
+            retries_max: 3,
+            fallbacks: Vec::new(),
+            steers: QueueMode::All,
+            follow_ups: QueueMode::One,
             grace_ms: 2_000,
             close_ms: 10_000,
             running_max: 4_096,

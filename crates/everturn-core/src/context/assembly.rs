@@ -119,10 +119,7 @@ fn call_of(message: &Message) -> Option<&CallId> {
 }
 
 fn missing(call: &Call, time: Timestamp) -> Message {
-    Message::Result(CallResult {
-        call: call.id.clone(),
-        text: format!("No result of {} was stored. It may or may not have run.", call.name),
-        outcome: Outcome::MissingResult,
-        time: Some(time),
-    })
+    let text = format!("No result of {} was stored. It may or may not have run.", call.name);
+    let result = CallResult::new(call.id.clone(), Outcome::MissingResult, text);
+    Message::Result(CallResult { time: Some(time), ..result })
 }

@@ -14,9 +14,7 @@ use crate::{
 /// use everturn_core::{context::check, message::{CallId, CallResult, Message, Outcome}};
 /// use std::sync::Arc;
 ///
-/// let orphan = Message::Result(CallResult {
-///     call: CallId("c1".into()), text: "3".into(), outcome: Outcome::Ok, time: None,
-/// });
+/// let orphan = Message::Result(CallResult::new(CallId("c1".into()), Outcome::Ok, "3"));
 /// let breach = check(&[Arc::new(orphan)]).unwrap_err();
 /// assert_eq!(breach.to_string(), "message 0 is a result of call c1, which nothing before it made");
 /// ```

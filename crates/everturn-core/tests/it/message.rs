@@ -36,7 +36,7 @@ fn whole_answer() -> Message {
 }
 
 fn result(outcome: Outcome, time: Option<Timestamp>) -> Message {
-    Message::Result(CallResult { call: CallId("c7".into()), text: "3 files".into(), outcome, time })
+    Message::Result(CallResult { time, ..CallResult::new(CallId("c7".into()), outcome, "3 files") })
 }
 
 #[test]

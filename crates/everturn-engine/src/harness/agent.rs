@@ -10,7 +10,7 @@ use everturn_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::Shared;
+use super::{Shared, input::TurnOptions};
 use crate::session::Stage;
 
 /// What a conversation runs with. Rewindable; a fork starts with it as of the fork's entry.
@@ -166,6 +166,12 @@ pub struct AgentChange {
 }
 
 impl AgentChange {
+    /// Whether it changes nothing.
+    pub(super) fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Makes an agent what it says.
     pub(super) fn apply(self, agent: &mut Agent) {
         let Self { model, thinking, extensions, tools, instructions, directory } = self;
         agent.model = model.or(agent.model.take());
@@ -192,6 +198,17 @@ impl Shared {
         let registry = self.host.registry();
         check_names("extension", &before.extensions, &after.extensions, |name| registry.has_extension(name))?;
         check_names("tool", &before.tools, &after.tools, |name| registry.tool(name).is_some())
+    }
+}
+
+impl Shared {
+    /// Proves that a turn can go by its options.
+    ///
+    /// Errors: as [`check_agent`](Self::check_agent).
+    pub(super) fn check_options(&self, options: &TurnOptions) -> Result<()> {
+        let mut agent = Agent::default();
+        options.agent.clone().apply(&mut agent);
+        self.check_agent(&Agent::default(), &agent)
     }
 }
 

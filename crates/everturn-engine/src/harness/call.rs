@@ -277,8 +277,7 @@ fn within_limit(text: &str) -> String {
 
 /// Stages a call's result, as an entry of its turn.
 fn append_result(tx: &mut Transaction, call: &TaskRecord, (outcome, text): &Ended) -> Result<()> {
-    let result =
-        CallResult { call: call_id(call.id), text: within_limit(text), outcome: outcome.clone(), time: None };
+    let result = CallResult::new(call_id(call.id), outcome.clone(), within_limit(text));
     let entry = Entry::new(kind::RESULT).message(Message::Result(result));
     tx.append_for(call.owner, call.conversation, entry).map(drop)
 }

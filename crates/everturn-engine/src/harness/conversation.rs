@@ -6,7 +6,7 @@ use everturn_core::{
     Error, Result,
     id::{ConversationId, SubmissionId},
     storage::{SubmissionFilter, SubmissionQuery},
-    submission::{End, LOCAL, Queued, SubmissionRecord, SubmissionState},
+    submission::{End, SubmissionRecord, SubmissionState},
     task::{
         TaskRecord,
         tree::{Above, Forest, Reach},
@@ -18,11 +18,10 @@ use super::{
     event::Events,
     input::{Input, WhenBusy},
     live::LiveSession,
-    settle::settle,
     submission::Submission,
-    turn::{TurnTask, admit, user_entry},
+    turn::TurnTask,
 };
-use crate::{Transaction, session::check_entry, task::Task};
+use crate::{Transaction, task::Task};
 
 /// A conversation of an open session.
 ///
@@ -74,18 +73,19 @@ impl ConversationHandle {
             return Ok(Submission::new(self.live.clone(), first, self.id));
         }
         self.live.conversation(self.id).await?;
-        let Input { parts, request, when_busy } = input;
+        self.live.shared().check_options(&input.options)?;
         let id = SubmissionId(tx.mint());
-        let state = SubmissionState::Queued(Queued { parts, ..Queued::default() });
-        let (conversation, actor, time) = (self.id, LOCAL.to_owned(), tx.time());
-        let record = SubmissionRecord { id, conversation, request, actor, state, time };
-        match (tx.live_turn(self.id), when_busy) {
-            (None, _) => admit(self.live.shared(), &mut tx, record).await?,
-            (Some(_), WhenBusy::FollowUp) => wait(&mut tx, record)?,
-            (Some(turn), WhenBusy::Reject) => {
+        let (request, actor, rejects) =
+            (input.request.clone(), input.actor.clone(), input.when_busy == WhenBusy::Reject);
+        let state = SubmissionState::Queued(input.into_queued()?);
+        let record = SubmissionRecord { id, conversation: self.id, request, actor, state, time: tx.time() };
+        match tx.live_turn(self.id) {
+            None => tx.begin_with(self.live.shared(), record).await?,
+            Some(turn) if rejects => {
                 let message = format!("submit to conversation {}: turn {} runs", self.id, turn.id);
                 return Err(Error::conflict(message));
             }
+            Some(_) => tx.enqueue(record)?,
         }
         tx.commit().await?;
         Ok(Submission::new(self.live.clone(), id, self.id))
@@ -129,8 +129,10 @@ impl ConversationHandle {
     pub async fn abort(&self, reach: Reach) -> Result<()> {
         self.live.resume();
         let mut tx = self.live.begin().await?;
-        for queued in tx.queued(self.id) {
-            settle(&mut tx, &queued, End::Withdrawn);
+        for queued in
+            tx.queued(self.id).iter().filter(|one| one.queued().is_some_and(|it| it.entry.is_none()))
+        {
+            tx.settle(queued, End::Withdrawn);
         }
         tx.abort_work(self.id, "the conversation was aborted", reach);
         tx.commit().await?;
@@ -147,15 +149,6 @@ impl ConversationHandle {
     }
 }
 
-/// Stages an input that waits. It must fit when it is placed: then there is nobody left to tell.
-fn wait(tx: &mut Transaction, submission: SubmissionRecord) -> Result<()> {
-    if let Some(queued) = submission.queued() {
-        check_entry(&user_entry(queued.parts.clone()), tx.limits())?;
-    }
-    tx.put_submission(submission);
-    Ok(())
-}
-
 /// What a transaction sees of live work.
 impl Transaction {
     /// The turn that runs in a conversation, as it stands in this transaction.
@@ -164,13 +157,5 @@ impl Transaction {
         // One whose end is settled takes no more.
         let is_turn = |task: &Arc<TaskRecord>| task.kind == TurnTask::NAME && task.outcome().is_none();
         below.filter_map(|id| Transaction::task(self, id)).find(is_turn)
-    }
-
-    /// Inputs that wait in a conversation, oldest first, as they stand in this transaction.
-    pub(super) fn queued(&self, conversation: ConversationId) -> Vec<Arc<SubmissionRecord>> {
-        let live: Vec<_> = self.session().0.state().live.submissions.keys().copied().collect();
-        let live = live.into_iter().filter_map(|id| self.submission(id));
-        let waits = |one: &Arc<SubmissionRecord>| one.conversation == conversation && one.queued().is_some();
-        live.filter(waits).collect()
     }
 }

@@ -59,8 +59,20 @@ impl EntryKind for TurnRecord {
 pub enum TurnEnd {
     /// The model answered.
     Answered,
+    /// A call handed off: the conversation begins anew.
+    HandedOff,
     /// The model asked for more than the turn may have.
     MaxSteps,
+    /// The same calls gave the same results, over and over.
+    Standstill {
+        /// How many responses in a row.
+        repeats: u32,
+    },
+    /// A budget was used up.
+    OutOfBudget {
+        /// Which: `steps`, `input_tokens`, `output_tokens`, `cost`, `wall_ms`, `calls`, `children` or `depth`.
+        limit: String,
+    },
     /// Someone stopped it.
     Cancelled {
         /// Why.
@@ -79,7 +91,7 @@ impl TurnEnd {
     /// The same as the outcome of the turn's task; the entry that keeps the turn is its output.
     pub(super) fn into_outcome(self, output: RawJson) -> TaskOutcome {
         match self {
-            Self::Answered => TaskOutcome::Completed { output },
+            Self::Answered | Self::HandedOff => TaskOutcome::Completed { output },
             Self::Cancelled { reason } => TaskOutcome::Aborted { reason, output: Some(output) },
             failed => TaskOutcome::Failed { error: failed.into_failure(), output: Some(output) },
         }
@@ -87,21 +99,14 @@ impl TurnEnd {
 
     /// Why the turn's task failed.
     pub(super) fn into_failure(self) -> TaskFailure {
-        match self {
-            Self::Failed { kind, message } => TaskFailure::new(kind, message),
-            Self::Cancelled { reason } => TaskFailure::new("cancelled", reason),
-            Self::MaxSteps | Self::Answered => {
-                TaskFailure::new("max_steps", "the model asked for more than the turn may have")
-            }
-        }
+        TaskFailure::new(self.reason(), self.message())
     }
 
     /// What went wrong, in words; none where nothing did.
     pub fn failure(&self) -> Option<String> {
         match self {
-            Self::Answered | Self::Cancelled { .. } => None,
-            Self::MaxSteps => Some("max_steps: the model asked for more than the turn may have".into()),
-            Self::Failed { kind, message } => Some(format!("{kind}: {message}")),
+            Self::Answered | Self::HandedOff | Self::Cancelled { .. } => None,
+            failed => Some(format!("{}: {}", failed.reason(), failed.message())),
         }
     }
 
@@ -109,9 +114,42 @@ impl TurnEnd {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Answered => "answered",
+            Self::HandedOff => "handed_off",
             Self::MaxSteps => "max_steps",
+            Self::Standstill { .. } => "standstill",
+            Self::OutOfBudget { .. } => "out_of_budget",
             Self::Cancelled { .. } => "cancelled",
             Self::Failed { .. } => "failed",
+        }
+    }
+
+    /// Why it ended, in one word: of a failure its own.
+    fn reason(&self) -> &str {
+        match self {
+            Self::Failed { kind, .. } => kind,
+            other => other.word(),
+        }
+    }
+
+    /// What an input is told that waited for it.
+    pub(super) fn said(&self) -> String {
+        match self {
+            Self::Failed { kind, .. } => format!("failed: {kind}"),
+            other => format!("ended: {}", other.word()),
+        }
+    }
+
+    fn message(&self) -> String {
+        match self {
+            Self::Answered => "the model answered".into(),
+            Self::HandedOff => "a call handed off".into(),
+            Self::MaxSteps => "the model asked for more than the turn may have".into(),
+            Self::Standstill { repeats } => {
+                format!("the same calls gave the same results {repeats} times in a row")
+            }
+            Self::OutOfBudget { limit } => format!("its budget of {limit} is used up"),
+            Self::Cancelled { reason } => reason.clone(),
+            Self::Failed { message, .. } => message.clone(),
         }
     }
 }

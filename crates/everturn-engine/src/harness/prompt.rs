@@ -7,7 +7,7 @@ use everturn_core::{
     entry::Entry,
     id::{ConversationId, TaskId},
     model::{Abilities, Model, ModelRef},
-    prompt::{Prompt, Section, Speaks},
+    prompt::{Epoch, EpochReason, Prompt, Section, Speaks},
 };
 use futures_util::FutureExt;
 
@@ -49,22 +49,33 @@ impl Resolved {
     }
 }
 
-/// Where a section is told, and who writes it down.
+/// Where a model is told, and who writes it down.
 #[derive(Clone, Copy)]
-pub(super) struct Told {
+pub(super) struct Place {
     pub(super) conversation: ConversationId,
     pub(super) turn: TaskId,
 }
 
 /// Stages the entry that brings the model up to what it should know, if there is anything to tell.
-pub(super) async fn tell(tx: &mut Transaction, told: Told, resolved: &Resolved) -> Result<()> {
-    let wanted = render(tx, told.conversation, resolved).await?;
-    let standing = tx.standing(told.conversation).await?;
+pub(super) async fn tell(tx: &mut Transaction, place: Place, resolved: &Resolved) -> Result<()> {
+    let wanted = render(tx, place.conversation, resolved).await?;
+    let standing = tx.standing(place.conversation).await?;
     let family = resolved.family();
     let speaks = Speaks { family: &family, takes_changes: resolved.abilities.takes_changes };
     let entry: Option<Entry> = standing.tell(&wanted, speaks).into_entry()?;
     if let Some(entry) = entry {
-        tx.append_for(Some(told.turn), told.conversation, entry)?;
+        tx.append_for(Some(place.turn), place.conversation, entry)?;
+    }
+    Ok(())
+}
+
+/// Stages an epoch that says what was told before: what was signed is dropped with it.
+pub(super) async fn rebind(tx: &mut Transaction, place: Place) -> Result<()> {
+    let standing = tx.standing(place.conversation).await?;
+    let family = standing.family.unwrap_or_default();
+    let epoch = Epoch { reason: EpochReason::Binding, family, prompt: standing.prompt };
+    if let Some(entry) = everturn_core::prompt::Told::Epoch(epoch).into_entry()? {
+        tx.append_for(Some(place.turn), place.conversation, entry)?;
     }
     Ok(())
 }

@@ -2,15 +2,15 @@
 
 use everturn_core::{
     Result,
-    entry::Entry,
-    id::{ConversationId, EntryId},
-    submission::{End, SubmissionRecord, SubmissionState},
+    entry::{Entry, Head, kind},
+    id::EntryId,
+    message::Message,
 };
 
 use super::{
     Shared,
     history::{TurnEnd, TurnRecord},
-    turn::{Ending, Turn, admit},
+    turn::{Ending, Turn},
 };
 use crate::Transaction;
 
@@ -34,46 +34,42 @@ pub(super) async fn end(
         total: turn.state.total,
     };
     let entry = turn.append(tx, Entry::of(&record)?)?;
+    if let Ending::HandedOff { text } = ending {
+        tx.append(conversation, reset_entry(Some(text)))?;
+    }
     match &outcome {
-        TurnEnd::Answered | TurnEnd::Cancelled { .. } if tx.takes_work(conversation) => {
-            Box::pin(admit_queued(shared, tx, conversation)).await?;
+        _ if !tx.takes_work(conversation) => {
+            tx.give_back_all(conversation, "what the conversation belongs to has ended")?;
         }
-        TurnEnd::Answered | TurnEnd::Cancelled { .. } => {
-            give_back(tx, conversation, "what the conversation belongs to has ended");
+        TurnEnd::Answered | TurnEnd::HandedOff | TurnEnd::Cancelled { .. } => {
+            tx.go_on(shared, conversation).await?;
         }
-        TurnEnd::MaxSteps => give_back(tx, conversation, "the turn before it ended: max_steps"),
-        TurnEnd::Failed { kind, .. } => {
-            give_back(tx, conversation, &format!("the turn before it failed: {kind}"));
+        failed => {
+            let reason = format!("the turn before it {}", failed.said());
+            tx.give_back(shared, conversation, &reason).await?;
         }
     }
     Ok((outcome, entry))
 }
 
-/// Stages the end of a submission that came to no turn.
-pub(super) fn settle(tx: &mut Transaction, submission: &SubmissionRecord, end: End) {
-    let state = SubmissionState::Settled { end, place: None };
-    tx.put_submission(SubmissionRecord { state, ..submission.clone() });
-}
-
-/// Places the oldest queued input of a conversation, if there is one.
-async fn admit_queued(shared: &Shared, tx: &mut Transaction, conversation: ConversationId) -> Result<()> {
-    match tx.queued(conversation).into_iter().next() {
-        Some(next) => admit(shared, tx, (*next).clone()).await,
-        None => Ok(()),
-    }
-}
-
-fn give_back(tx: &mut Transaction, conversation: ConversationId, reason: &str) {
-    for queued in tx.queued(conversation) {
-        settle(tx, &queued, End::Returned { reason: reason.into() });
+/// The entry with which a conversation begins anew; the model reads the text, if there is one.
+pub(super) fn reset_entry(text: Option<String>) -> Entry {
+    let entry = Entry::new(kind::RESET).head(Head::Itself);
+    match text {
+        Some(text) => entry.message(Message::user(text)),
+        None => entry,
     }
 }
 
 fn outcome(ending: &Ending) -> (TurnEnd, Option<EntryId>) {
     match ending {
         Ending::Answered { reply } => (TurnEnd::Answered, Some(*reply)),
+        Ending::Ended => (TurnEnd::Answered, None),
+        Ending::HandedOff { .. } => (TurnEnd::HandedOff, None),
         Ending::Cancelled { reason } => (TurnEnd::Cancelled { reason: reason.clone() }, None),
         Ending::MaxSteps { .. } => (TurnEnd::MaxSteps, None),
+        Ending::Standstill { repeats } => (TurnEnd::Standstill { repeats: *repeats }, None),
+        Ending::OutOfBudget { limit } => (TurnEnd::OutOfBudget { limit: limit.clone() }, None),
         Ending::Failed(reason) => {
             (TurnEnd::Failed { kind: reason.kind.clone(), message: reason.message.clone() }, None)
         }

@@ -9,7 +9,9 @@ use everturn_core::{
     usage::Total,
 };
 
-use super::{event::Events, history::TurnRecord, live::LiveSession, settle::settle};
+use serde::de::DeserializeOwned;
+
+use super::{event::Events, history::TurnRecord, live::LiveSession, turn::json_value};
 
 /// Something that was handed to a conversation. Cheap to clone; keeps the session alive.
 ///
@@ -58,6 +60,13 @@ impl Answer {
     /// Whether the model answered.
     pub fn is_answered(&self) -> bool {
         self.end == End::Answered
+    }
+
+    /// The answer as a `T`, where its JSON was [asked for](super::Input::answer_as).
+    ///
+    /// Errors: `Invalid` when there is none, or it does not read as a `T`.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T> {
+        json_value(&self.text).map_err(|problem| Error::invalid(format!("read an answer: {problem}")))?.read()
     }
 
     /// What went wrong, where something did.
@@ -161,7 +170,7 @@ impl Submission {
             SubmissionState::Placed(place) => {
                 tx.abort_task(place.turn, "cancelled", Reach::Ordinary).await?;
             }
-            _ => settle(&mut tx, &record, End::Withdrawn),
+            _ => tx.settle(&record, End::Withdrawn),
         }
         tx.commit().await?;
         Ok(true)
@@ -174,7 +183,7 @@ impl Submission {
         let mut tx = self.live.begin().await?;
         match tx.submission(self.id) {
             Some(record) if record.queued().is_some() => {
-                settle(&mut tx, &record, End::Withdrawn);
+                tx.settle(&record, End::Withdrawn);
                 tx.commit().await.map(drop)
             }
             _ => Err(Error::conflict(format!("withdraw submission {}: it no longer waits", self.id))),

@@ -1,8 +1,12 @@
 //! The turn: a task that is moved by one pure decision.
 
 mod advance;
+mod gate;
 mod partial;
 mod request;
+mod retry;
+mod schema;
+mod standstill;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -13,9 +17,10 @@ use everturn_core::{Error, Result, id::EntryId, task::TaskFailure, usage::Reques
 
 use super::{Shared, history::TurnEnd, settle};
 use crate::task::{Aborted, Remains, Step, Task, TaskContext, TaskError};
-pub(super) use advance::{Came, Turn, admit, user_entry};
+pub(super) use advance::{Came, Turn, admit};
 pub(super) use partial::Partial;
 pub(super) use request::Attempt;
+pub(super) use schema::value as json_value;
 pub(super) use state::{Ending, Reason};
 use state::{Phase, TurnInput, TurnState};
 
@@ -37,7 +42,12 @@ impl Task for TurnTask {
         TurnState::begin(input.first)
     }
 
-    async fn step(&self, cx: &TaskContext, _: &TurnInput, state: TurnState) -> Result<Step<Self>, TaskError> {
+    async fn step(
+        &self,
+        cx: &TaskContext,
+        input: &TurnInput,
+        state: TurnState,
+    ) -> Result<Step<Self>, TaskError> {
         let shared = shared(&self.0)?;
         if let Phase::Pinned(pinned) = &state.phase
             && !cx.was_entered()
@@ -45,8 +55,12 @@ impl Task for TurnTask {
             let pinned = pinned.clone();
             return Ok(request::send(&shared, cx, state, &pinned).await?);
         }
+        let judged = gate::ask(&shared, cx, input, &state).await?;
         let mut tx = cx.begin().await?;
         let mut turn = Turn::load(&shared, &tx, cx.id(), state)?;
+        if let (Some(said), Phase::Responded { judged, .. }) = (judged, &mut turn.state.phase) {
+            *judged = said;
+        }
         if matches!(turn.state.phase, Phase::Pinned(_)) {
             // The request may have been sent: that was an attempt, and what follows is the next one.
             turn.cut_attempt(&mut tx, RequestEnd::Unknown).await?;
@@ -108,7 +122,8 @@ impl Came {
             Self::On(state) => Step::go(state),
             // The commit of the last outcome holds the next prepare.
             Self::Wait(state, calls) => Step::wait_tasks(calls, Default::default(), state).joined(),
-            Self::Over(TurnEnd::Answered, entry) => Step::done(entry),
+            Self::Sleep(state, until) => Step::sleep(until, state),
+            Self::Over(TurnEnd::Answered | TurnEnd::HandedOff, entry) => Step::done(entry),
             Self::Over(end, entry) => Step::fail(end.into_failure()).output(entry),
         }
     }

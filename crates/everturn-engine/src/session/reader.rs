@@ -115,6 +115,17 @@ impl Session {
         Ok(standing)
     }
 
+    /// The newest response that is sent, and what comes behind it; for the holder of the line.
+    pub(super) async fn context_tail(&self, conversation: ConversationId) -> Result<Vec<Arc<Message>>> {
+        self.standing(conversation).await?;
+        let state = self.0.state();
+        let Some(context) = state.contexts.get(&conversation) else { return Ok(Vec::new()) };
+        let messages = context.messages();
+        let is_response = |message: &Arc<Message>| matches!(**message, Message::Assistant(_));
+        let at = messages.iter().rposition(is_response).unwrap_or(messages.len());
+        Ok(messages[at..].to_vec())
+    }
+
     /// The same of a conversation that is not stored yet, for all that it inherits.
     pub(super) async fn inherited_standing(&self, lineage: Lineage) -> Result<Standing> {
         Ok(self.context_of(lineage).await?.standing().clone())

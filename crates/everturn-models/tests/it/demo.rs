@@ -78,7 +78,7 @@ impl World {
                 Ok(text) => (text, Outcome::Ok),
                 Err(text) => (text, Outcome::Error),
             };
-            Message::Result(CallResult { call: call(at), text, outcome, time: None })
+            Message::Result(CallResult::new(call(at), outcome, text))
         });
         let results: Vec<_> = results.collect();
         self.messages.push(Message::Assistant(answer));
@@ -299,12 +299,11 @@ fn a_denied_call_is_told_and_not_made_again() {
         name: "grep".into(),
         arguments: RawJson::parse(r#"{"pattern":"frogs"}"#).unwrap(),
     };
-    let denied = Message::Result(CallResult {
-        call: call.id.clone(),
-        text: "denied by the rule deny read(**)".into(),
-        outcome: Outcome::Denied { rule: "deny read(**)".into() },
-        time: None,
-    });
+    let denied = Message::Result(CallResult::new(
+        call.id.clone(),
+        Outcome::Denied { rule: "deny read(**)".into() },
+        "denied by the rule deny read(**)",
+    ));
     let mut world = World::new([]);
     let asked = Message::Assistant(Assistant { parts: vec![Part::Call(call)], ..Assistant::default() });
     world.messages = vec![Message::user("find frogs"), asked, denied];

@@ -34,12 +34,7 @@ fn answer(parts: Vec<Part>, model: &str) -> Message {
 }
 
 fn result(call: &str) -> Message {
-    Message::Result(CallResult {
-        call: CallId(call.into()),
-        text: "3 g".into(),
-        outcome: Outcome::Ok,
-        time: None,
-    })
+    Message::Result(CallResult::new(CallId(call.into()), Outcome::Ok, "3 g"))
 }
 
 #[test]

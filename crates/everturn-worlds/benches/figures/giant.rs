@@ -113,12 +113,11 @@ fn entry(number: usize, is_compaction: bool) -> Entry {
     let note = Entry::new("bench.note");
     match number % 10 {
         _ if is_compaction => note.message(Message::user("What was before.")).head(Head::Itself),
-        9 => note.message(Message::Result(CallResult {
-            call: CallId(format!("call-{number}")),
-            text: text(number, OUTPUT),
-            outcome: Outcome::Ok,
-            time: None,
-        })),
+        9 => note.message(Message::Result(CallResult::new(
+            CallId(format!("call-{number}")),
+            Outcome::Ok,
+            text(number, OUTPUT),
+        ))),
         _ => note.message(Message::user(text(number, 320))),
     }
 }

@@ -187,12 +187,9 @@ impl CaseMessage {
                     ..Assistant::default()
                 })
             }
-            Self::Result { call, text, outcome } => Message::Result(CallResult {
-                call: call.clone(),
-                text: text.clone(),
-                outcome: outcome.clone(),
-                time: None,
-            }),
+            Self::Result { call, text, outcome } => {
+                Message::Result(CallResult::new(call.clone(), outcome.clone(), text.clone()))
+            }
         }
     }
 }

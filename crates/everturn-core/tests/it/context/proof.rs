@@ -24,12 +24,7 @@ fn calling(ids: &[&str]) -> Message {
 }
 
 fn result(id: &str) -> Message {
-    Message::Result(CallResult {
-        call: CallId(id.into()),
-        text: "180".into(),
-        outcome: Outcome::Ok,
-        time: None,
-    })
+    Message::Result(CallResult::new(CallId(id.into()), Outcome::Ok, "180"))
 }
 
 fn cut() -> Message {

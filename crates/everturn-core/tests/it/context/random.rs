@@ -143,7 +143,7 @@ impl Transcript {
                 // Mostly of a call that was made not long ago; now and then of one that is not made yet.
                 let call = self.calls.iter().rev().nth(of).cloned();
                 let call = call.unwrap_or_else(|| CallId(format!("c{}", self.last + 2)));
-                Message::Result(CallResult { call, text, outcome: Outcome::Ok, time: None })
+                Message::Result(CallResult::new(call, Outcome::Ok, text))
             }
         }
     }
@@ -185,10 +185,8 @@ fn result_of(call: &Call, results: &[&Message], time: Timestamp) -> Message {
     results.iter().find(is_its).map_or_else(
         || {
             Message::Result(CallResult {
-                call: call.id.clone(),
-                text: String::new(),
-                outcome: Outcome::MissingResult,
                 time: Some(time),
+                ..CallResult::new(call.id.clone(), Outcome::MissingResult, String::new())
             })
         },
         |message| (**message).clone(),

@@ -2,26 +2,30 @@
 
 use everturn_core::{
     Error, Result,
+    clock::Timestamp,
     entry::{Entry, kind},
     id::{ConversationId, EntryId, TaskId},
     json::RawJson,
-    message::{Message, Part, Usage, User},
-    submission::{Place, Queued, SubmissionRecord, SubmissionState},
+    message::{Message, Usage},
+    model::Fault,
+    submission::SubmissionRecord,
     usage::{RequestEnd, UsageRow},
 };
 
 use super::{
     Partial, TurnTask,
     request::Attempt,
-    state::{Next, Phase, Pinned, Reason, TurnInput, TurnState, next},
+    retry,
+    state::{Asked, Judged, Limits, Next, Phase, Pinned, Reason, TurnInput, TurnState, next},
 };
 use crate::{
     NewTask, Transaction,
     harness::{
-        Shared,
+        Settings, Shared,
         agent::{self, Agent},
         history::TurnEnd,
-        prompt::{self, Resolved, Told},
+        inbox,
+        prompt::{self, Place, Resolved},
         settle,
     },
     task::Task,
@@ -36,47 +40,55 @@ pub(crate) struct Turn {
     pub(crate) state: TurnState,
     /// Who is asked next, where the model was already told what it should know.
     resolved: Option<Resolved>,
+    /// Whether what is prepared next is another attempt at the same step.
+    is_again: bool,
 }
 
 /// What a turn has come to inside a transaction.
 pub(crate) enum Came {
     /// It goes on from here.
     On(TurnState),
-    /// It goes on from here when its calls have ended.
+    /// It goes on from here when these have ended.
     Wait(TurnState, Vec<TaskId>),
+    /// It goes on from here at this moment.
+    Sleep(TurnState, Timestamp),
     /// It is over, and this entry keeps how.
     Over(TurnEnd, EntryId),
 }
 
-/// Places an input: commits nothing itself, but stages the user entry, the submission, the turn, and the first
-/// request's prepare.
+/// Places inputs: commits nothing itself, but stages the user entries, the submissions, the turn, and the first request's
+/// prepare. The turn is the first one's; the others are placed in it.
 pub(crate) async fn admit(
     shared: &Shared,
     tx: &mut Transaction,
-    mut submission: SubmissionRecord,
+    submission: SubmissionRecord,
+    others: Vec<SubmissionRecord>,
 ) -> Result<()> {
-    let SubmissionState::Queued(Queued { parts, .. }) = submission.state else {
+    let Some(queued) = submission.queued() else {
         let message = format!("place submission {}: it no longer waits", submission.id);
         return Err(Error::conflict(message));
     };
+    let options = queued.options.as_ref().map(RawJson::read).transpose()?.unwrap_or_default();
     let conversation = submission.conversation;
     let id = TaskId(tx.mint());
+    let agent = tx.snapshot::<Agent>(conversation).await?.unwrap_or_default();
+    let mut input = TurnInput { submission: submission.id, first: EntryId(0), options };
     // What the model should know stands before what it is asked. Who cannot be asked is told by the turn.
-    let resolved = resolve(shared, tx, conversation).await?.ok();
+    let resolved = resolve(shared, &input, agent, 0).ok();
     if let Some(resolved) = &resolved {
-        prompt::tell(tx, Told { conversation, turn: id }, resolved).await?;
+        prompt::tell(tx, Place { conversation, turn: id }, resolved).await?;
     }
-    let entry = user_entry(parts);
-    let first = tx.append_for(Some(id), conversation, entry)?;
-    let input = TurnInput { submission: submission.id, first };
-    submission.state = SubmissionState::Placed(Place { turn: id, entry: first, step: 1 });
-    tx.put_submission(submission);
-    let steps_max = shared.settings().steps_max;
-    let state = TurnState { steps_max, ..TurnState::begin(first) };
+    input.first = place(tx, id, submission)?;
+    for other in others {
+        place(tx, id, other)?;
+    }
+    let state = TurnState::begin(input.first);
     let new = NewTask::new(conversation, TurnTask::NAME, TurnTask::VERSION).input(&input)?;
-    let turn = Turn { id, conversation, input, state, resolved };
+    let mut turn = Turn { id, conversation, input, state, resolved, is_again: false };
+    turn.state.limits = turn.limits(shared);
+    let first = turn.input.first;
     let (state, over) = match turn.advance(shared, tx).await? {
-        Came::On(state) | Came::Wait(state, _) => (state, None),
+        Came::On(state) | Came::Wait(state, _) | Came::Sleep(state, _) => (state, None),
         Came::Over(end, entry) => (TurnState::begin(first), Some((end, entry))),
     };
     let task = tx.record_of_task(id, NewTask { checkpoint: Some(RawJson::of(&state)?), ..new })?;
@@ -87,22 +99,27 @@ pub(crate) async fn admit(
     Ok(())
 }
 
-/// Who is asked next in a conversation, or why nobody can be.
-async fn resolve(
-    shared: &Shared,
-    tx: &Transaction,
-    conversation: ConversationId,
-) -> Result<std::result::Result<Resolved, Reason>> {
-    let agent = tx.snapshot::<Agent>(conversation).await?.unwrap_or_default();
-    let Some(model) = agent.model.clone() else {
-        return Ok(Err(Reason::new("no_model", agent::NO_MODEL)));
-    };
-    Ok(Resolved::of(shared, agent, model).map_err(|error| Reason::new("no_model", error.to_string())))
+/// Places an input in a turn that begins.
+fn place(tx: &mut Transaction, turn: TaskId, submission: SubmissionRecord) -> Result<EntryId> {
+    let entry = tx.append_for(Some(turn), submission.conversation, inbox::said(&submission))?;
+    tx.put_submission(SubmissionRecord { state: inbox::placed(turn, entry), ..submission });
+    Ok(entry)
 }
 
-/// The entry of an input.
-pub(crate) fn user_entry(parts: Vec<Part>) -> Entry {
-    Entry::new(kind::USER).message(Message::User(User { parts }))
+/// Who is asked next by an agent, or why nobody can be.
+fn resolve(
+    shared: &Shared,
+    input: &TurnInput,
+    mut agent: Agent,
+    fallback: u32,
+) -> std::result::Result<Resolved, Reason> {
+    input.options.agent.clone().apply(&mut agent);
+    let settings = shared.settings();
+    let other = fallback.checked_sub(1).and_then(|at| settings.fallbacks.get(at as usize));
+    let Some(model) = other.or(agent.model.as_ref()).cloned() else {
+        return Err(Reason::new("no_model", agent::NO_MODEL));
+    };
+    Resolved::of(shared, agent, model).map_err(|error| Reason::new("no_model", error.to_string()))
 }
 
 impl Turn {
@@ -112,15 +129,34 @@ impl Turn {
     pub(crate) fn load(shared: &Shared, tx: &Transaction, id: TaskId, state: TurnState) -> Result<Self> {
         let gone = || Error::conflict(format!("move turn {id}: it has ended"));
         let task = tx.task(id).filter(|task| task.is_live()).ok_or_else(gone)?;
+        let input = task.input.read()?;
         let mut turn =
-            Self { id, conversation: task.conversation, input: task.input.read()?, state, resolved: None };
-        if let Phase::Calling { calls } = &turn.state.phase {
-            let is_open = |call: &&TaskId| tx.task(**call).is_some_and(|call| call.is_live());
-            turn.state.open = calls.iter().filter(is_open).count();
-        }
+            Self { id, conversation: task.conversation, input, state, resolved: None, is_again: false };
+        turn.state.open = turn.open(tx);
         turn.state.is_aborted = task.abort.is_some();
-        turn.state.steps_max = shared.settings().steps_max;
+        turn.state.limits = turn.limits(shared);
         Ok(turn)
+    }
+
+    /// How much of what it waits for has not ended.
+    fn open(&self, tx: &Transaction) -> usize {
+        let is_open = |task: &&TaskId| tx.task(**task).is_some_and(|task| task.is_live());
+        match &self.state.phase {
+            Phase::Calling { calls } => calls.iter().filter(is_open).count(),
+            Phase::Compacting { task } => usize::from(is_open(&task)),
+            _ => 0,
+        }
+    }
+
+    /// What the host allows it.
+    fn limits(&self, shared: &Shared) -> Limits {
+        let settings: &Settings = &shared.settings();
+        Limits {
+            steps_max: settings.steps_max,
+            retries_max: settings.retries_max,
+            fallbacks: u32::try_from(settings.fallbacks.len()).unwrap_or(u32::MAX),
+            ..Limits::default()
+        }
     }
 
     /// Its id.
@@ -138,6 +174,13 @@ impl Turn {
         self.state.is_aborted
     }
 
+    /// What the conversation runs with in this turn.
+    pub(crate) async fn agent(&self, tx: &Transaction) -> Result<Agent> {
+        let mut agent = tx.snapshot::<Agent>(self.conversation).await?.unwrap_or_default();
+        self.input.options.agent.clone().apply(&mut agent);
+        Ok(agent)
+    }
+
     /// Appends an entry of the turn.
     pub(crate) fn append(&mut self, tx: &mut Transaction, entry: Entry) -> Result<EntryId> {
         self.state.last = tx.append_for(Some(self.id), self.conversation, entry)?;
@@ -146,10 +189,28 @@ impl Turn {
 
     /// Decides and stages until the turn needs an effect, waits, or is over.
     pub(crate) async fn advance(mut self, shared: &Shared, tx: &mut Transaction) -> Result<Came> {
+        self.take_results(tx).await?;
+        self.count_gates(shared, tx).await?;
         loop {
             match next(&self.state) {
                 Next::Prepare => self.prepare(shared, tx).await?,
-                Next::Request | Next::Stop => return Ok(Came::On(self.state)),
+                Next::SendOn { message } => self.send_on(tx, message)?,
+                Next::FallBack => {
+                    self.state.counts.fallback += 1;
+                    self.state.counts.retries = 0;
+                    self.again();
+                }
+                Next::Rebind => {
+                    self.state.counts.epochs += 1;
+                    prompt::rebind(tx, Place { conversation: self.conversation, turn: self.id }).await?;
+                    self.again();
+                }
+                Next::Compact => {
+                    // What does not fit and cannot be made shorter ends the turn.
+                    self.state.counts.compactions += 1;
+                }
+                Next::Retry { fault, pinned } => return self.retry(shared, tx, (fault, pinned)).await,
+                Next::Request | Next::Stop | Next::Gate { .. } => return Ok(Came::On(self.state)),
                 Next::Wait { on } => return Ok(Came::Wait(self.state, on)),
                 Next::End(ending) => {
                     self.state.last = self.newest(tx).await?;
@@ -160,28 +221,121 @@ impl Turn {
         }
     }
 
-    /// Resolves the agent once, and pins model, options and cutoff.
+    /// Prepares the same step anew.
+    fn again(&mut self) {
+        self.is_again = true;
+        self.state.phase = Phase::Asked;
+    }
+
+    /// Takes what the calls of the response gave, once all have ended.
+    async fn take_results(&mut self, tx: &Transaction) -> Result<()> {
+        if !matches!(self.state.phase, Phase::Calling { .. }) || self.state.open > 0 {
+            return Ok(());
+        }
+        let response = tx.last_response(self.conversation).await?;
+        self.state.repeats = self.state.repeats.count(response.calls());
+        self.state.asked = Asked::of(response.calls().map(|(_, result)| result));
+        Ok(())
+    }
+
+    /// Counts the gates that an answer has to pass.
+    async fn count_gates(&mut self, shared: &Shared, tx: &Transaction) -> Result<()> {
+        if let Phase::Responded { judged: Judged::Open, .. } = &self.state.phase {
+            self.state.limits.gates = shared.select(&self.agent(tx).await?).gates().count();
+        }
+        Ok(())
+    }
+
+    /// Stages a message that sends the turn on.
+    fn send_on(&mut self, tx: &mut Transaction, message: String) -> Result<()> {
+        if let Phase::Responded { judged, .. } = &self.state.phase {
+            match judged {
+                Judged::Invalid(_) => self.state.counts.repairs += 1,
+                _ => self.state.counts.refusals += 1,
+            }
+        }
+        self.append(tx, Entry::new(kind::NOTICE).message(Message::user(message)))?;
+        self.state.phase = Phase::Asked;
+        Ok(())
+    }
+
+    /// Resolves the agent once, places what was said meanwhile, tells the model what it should know, and pins model,
+    /// options and cutoff.
     async fn prepare(&mut self, shared: &Shared, tx: &mut Transaction) -> Result<()> {
+        let step = if self.is_again { self.state.step } else { self.state.step + 1 };
+        if self.state.step > 0 {
+            tx.place_writes(self.conversation)?;
+            if tx.place_steers(shared, self.conversation, (self.id, step))? > 0 {
+                // Whoever steers a turn that stands still has moved it.
+                self.state.repeats = Default::default();
+                self.state.counts.repairs = 0;
+            }
+        }
+        self.notice(tx)?;
         let resolved = match self.resolved.take() {
             Some(resolved) => resolved,
-            None => match resolve(shared, tx, self.conversation).await? {
-                Ok(resolved) => {
-                    prompt::tell(tx, Told { conversation: self.conversation, turn: self.id }, &resolved)
-                        .await?;
-                    resolved
+            None => {
+                let agent = tx.snapshot::<Agent>(self.conversation).await?.unwrap_or_default();
+                match resolve(shared, &self.input, agent, self.state.counts.fallback) {
+                    Ok(resolved) => {
+                        let place = Place { conversation: self.conversation, turn: self.id };
+                        prompt::tell(tx, place, &resolved).await?;
+                        resolved
+                    }
+                    Err(reason) => {
+                        self.state.phase = Phase::Failed(reason);
+                        return Ok(());
+                    }
                 }
-                Err(reason) => {
-                    self.state.phase = Phase::Failed(reason);
-                    return Ok(());
-                }
-            },
+            }
         };
+        self.pin(tx, resolved, step).await
+    }
+
+    async fn pin(&mut self, tx: &Transaction, resolved: Resolved, step: u32) -> Result<()> {
         let Resolved { agent, model, .. } = resolved;
         self.state.last = self.newest(tx).await?;
-        self.state.step += 1;
-        self.state.attempt = 1;
-        self.state.phase = Phase::Pinned(Pinned { model, thinking: agent.thinking, cutoff: self.state.last });
+        if std::mem::take(&mut self.is_again) {
+            self.state.attempt += 1;
+        } else {
+            (self.state.step, self.state.attempt) = (step, 1);
+            let counts = &mut self.state.counts;
+            (counts.retries, counts.compactions, counts.epochs) = (0, 0, 0);
+        }
+        let (thinking, cutoff, schema) = (agent.thinking, self.state.last, self.input.options.schema.clone());
+        self.state.phase = Phase::Pinned(Pinned { model, thinking, cutoff, schema });
         Ok(())
+    }
+
+    /// Tells the model that it stands still, once it has for a while.
+    fn notice(&mut self, tx: &mut Transaction) -> Result<()> {
+        let is_new = matches!(self.state.phase, Phase::Calling { .. });
+        let count = self.state.repeats.count;
+        if is_new && count == self.state.limits.notice_at {
+            let text = format!(
+                "The same calls have given the same results {count} times in a row. Do something else, or answer with what \
+                 you have."
+            );
+            self.append(tx, Entry::new(kind::NOTICE).message(Message::user(text)))?;
+        }
+        Ok(())
+    }
+
+    /// Stages the wait before the same request is sent again.
+    async fn retry(
+        mut self,
+        shared: &Shared,
+        tx: &mut Transaction,
+        (fault, pinned): (Fault, Pinned),
+    ) -> Result<Came> {
+        let wait = retry::wait(&fault, self.state.counts.retries, &*shared.opener.world.entropy);
+        let until = tx.time() + wait;
+        self.state.counts.retries += 1;
+        self.state.attempt += 1;
+        self.state.phase = Phase::Pinned(pinned);
+        let waiting = Partial::waiting(self.id, (self.state.step, self.state.attempt), until);
+        tx.apply::<Partial>(self.conversation, vec![waiting.whole()]).await?;
+        Ok(Came::Sleep(self.state, until))
     }
 
     /// The conversation's newest entry: results come from the calls themselves, and what the model is told beside them

@@ -1,6 +1,7 @@
 //! What has come of a response that has not ended: committed while it streams.
 
 use everturn_core::{
+    clock::Timestamp,
     document::{Document, Operation, Path, Value},
     id::TaskId,
     message::{Assistant, End, Part},
@@ -25,6 +26,9 @@ pub(crate) struct Partial {
     pub(crate) thinking: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) calls: Vec<PartialCall>,
+    /// When the request is sent, where it waits to be sent again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) until: Option<Timestamp>,
 }
 
 /// A call whose arguments are still coming.
@@ -45,7 +49,13 @@ impl Partial {
             text: response.text(),
             thinking: response.thinking(),
             calls: response.calls().map(call).collect(),
+            until: None,
         }
+    }
+
+    /// Nothing yet, of an attempt that is made at some moment.
+    pub(super) fn waiting(turn: TaskId, (step, attempt): (u32, u32), until: Timestamp) -> Self {
+        Self { turn: Some(turn), step, attempt, until: Some(until), ..Self::default() }
     }
 
     /// What was shown, as a message that was cut off.

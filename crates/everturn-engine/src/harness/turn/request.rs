@@ -16,8 +16,8 @@ use futures_util::{FutureExt, StreamExt};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Partial, Turn, TurnTask,
-    state::{Phase, Pinned, Reason, TurnState},
+    Partial, Turn, TurnTask, schema,
+    state::{Judged, Phase, Pinned, Reason, TurnState},
 };
 use crate::{
     harness::{Shared, call},
@@ -41,7 +41,9 @@ pub(crate) struct Attempt {
 enum Ended {
     /// The model stopped by itself.
     Well(Stop),
-    /// The provider, or the way to it, failed; or what came cannot be kept.
+    /// The provider, or the way to it, failed.
+    Faulted(Fault),
+    /// What came cannot be kept.
     Failed(Reason),
     /// The turn was told to stop.
     Cancelled,
@@ -69,10 +71,10 @@ fn take(response: &mut Response, delta: Option<std::result::Result<Delta, Fault>
             response.push(delta);
             response.stop().map(Ended::Well)
         }
-        Some(Err(fault)) => Some(Ended::Failed(Reason::fault(&fault))),
+        Some(Err(fault)) => Some(Ended::Faulted(fault)),
         None => {
             let fault = Fault::new(FaultClass::Transient, "the stream ended before the response did");
-            Some(Ended::Failed(Reason::fault(&fault)))
+            Some(Ended::Faulted(fault))
         }
     }
 }
@@ -87,7 +89,7 @@ struct Sending<'a> {
 
 impl Sending<'_> {
     async fn run(self) -> Result<Step<TurnTask>> {
-        let Pinned { model, thinking, cutoff } = self.pinned;
+        let Pinned { model, thinking, cutoff, schema } = self.pinned;
         let session = self.cx.session();
         let Sendable { messages, tools } = session.sendable(self.cx.conversation(), *cutoff).await?;
         let client = self.shared.models.resolve(model)?;
@@ -97,6 +99,7 @@ impl Sending<'_> {
             thinking: *thinking,
             messages,
             tools,
+            schema: schema.clone(),
         };
         self.cx.enter();
         let (response, ended, shown) = self.stream(client.stream(request)).await?;
@@ -140,7 +143,7 @@ impl Sending<'_> {
         }
         let (end, row) = match ended {
             Ended::Well(_) => (End::Complete, RequestEnd::Complete),
-            Ended::Failed(_) => (End::Error, RequestEnd::Failed),
+            Ended::Faulted(_) | Ended::Failed(_) => (End::Error, RequestEnd::Failed),
             Ended::Cancelled => (End::Aborted, RequestEnd::Aborted),
         };
         let (model, usage) = (&self.pinned.model, response.usage());
@@ -159,7 +162,8 @@ impl Sending<'_> {
             entry.messages.push(message.clone());
             reply = turn.append(&mut tx, entry)?;
         }
-        if shown {
+        // What a wait before this attempt has said is old as well.
+        if shown || turn.state.attempt > 1 {
             tx.apply::<Partial>(turn.conversation(), vec![Partial::default().whole()]).await?;
         }
         turn.account(&mut tx, self.pinned, usage, row);
@@ -168,11 +172,22 @@ impl Sending<'_> {
                 turn.state.open = call::plan(self.shared, &mut tx, &mut turn, &message, &calls).await?;
                 Phase::Calling { calls }
             }
-            Ended::Well(stop) => Phase::Responded { stop, reply },
+            Ended::Well(stop) => Phase::Responded { stop, reply, judged: judge(self.pinned, stop, &message) },
+            Ended::Faulted(fault) => Phase::Faulted { fault, pinned: self.pinned.clone() },
             Ended::Failed(reason) => Phase::Failed(reason),
             Ended::Cancelled => Phase::Cut,
         };
         Ok(turn.advance(self.shared, &mut tx).await?.into_step().with(tx))
+    }
+}
+
+/// Whether an answer is what was asked for.
+fn judge(pinned: &Pinned, stop: Stop, message: &Message) -> Judged {
+    match &pinned.schema {
+        Some(schema) if stop == Stop::Answer => {
+            schema::check(schema, &message.text()).map_or_else(Judged::Invalid, |()| Judged::Open)
+        }
+        _ => Judged::Open,
     }
 }
 

@@ -1,0 +1,180 @@
+//! The inbox of a conversation: what waits, and how it leaves the queue. Each that waits leaves it once.
+
+use std::sync::Arc;
+
+use everturn_core::{
+    Result,
+    entry::{Entry, kind},
+    id::{ConversationId, EntryId, SubmissionId, TaskId},
+    message::{Message, User},
+    submission::{Delivery, End, Late, Place, Queued, SubmissionRecord, SubmissionState},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Shared, input::Written, turn};
+use crate::{Transaction, session::check_entry};
+
+/// How many of those that wait leave the queue at once.
+///
+/// ```
+/// use everturn_engine::QueueMode;
+/// assert_ne!(QueueMode::One, QueueMode::All);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueMode {
+    /// The oldest.
+    One,
+    /// All of them, in order.
+    All,
+}
+
+impl QueueMode {
+    fn of(self, mut waiting: Vec<Arc<SubmissionRecord>>) -> Vec<Arc<SubmissionRecord>> {
+        if self == Self::One {
+            waiting.truncate(1);
+        }
+        waiting
+    }
+}
+
+/// Data of the entry of an input that was placed in a turn under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Steered {
+    pub(super) steer: SubmissionId,
+}
+
+/// What waits in a conversation.
+impl Transaction {
+    /// What waits in a conversation, oldest first, as it stands in this transaction.
+    pub(super) fn queued(&self, conversation: ConversationId) -> Vec<Arc<SubmissionRecord>> {
+        let live: Vec<_> = self.session().0.state().live.submissions.keys().copied().collect();
+        let live = live.into_iter().filter_map(|id| self.submission(id));
+        live.filter(|one| one.conversation == conversation && one.queued().is_some()).collect()
+    }
+
+    fn waiting(
+        &self,
+        conversation: ConversationId,
+        wanted: impl Fn(&Queued) -> bool,
+    ) -> Vec<Arc<SubmissionRecord>> {
+        let mut queued = self.queued(conversation);
+        queued.retain(|one| one.queued().is_some_and(&wanted));
+        queued
+    }
+
+    /// Stages what is handed to a conversation in which no turn runs.
+    pub(super) async fn begin_with(&mut self, shared: &Shared, submission: SubmissionRecord) -> Result<()> {
+        match submission.queued().map(|queued| queued.delivery) {
+            Some(Delivery::Write) => self.place_write(&submission),
+            Some(Delivery::Steer { late: Late::Return, .. }) => {
+                self.settle(&submission, End::Returned { reason: "no turn runs that it could steer".into() });
+                Ok(())
+            }
+            _ => turn::admit(shared, self, submission, Vec::new()).await,
+        }
+    }
+
+    /// Stages what waits. It must fit when it is placed: then there is nobody left to tell.
+    pub(super) fn enqueue(&mut self, submission: SubmissionRecord) -> Result<()> {
+        check_entry(&said(&submission), self.limits())?;
+        if let Some(entry) = submission.queued().and_then(|queued| queued.entry.as_ref()) {
+            check_entry(&entry.read::<Written>()?.into_entry()?, self.limits())?;
+        }
+        self.put_submission(submission);
+        Ok(())
+    }
+
+    /// Stages the end of a submission that came to no turn.
+    pub(super) fn settle(&mut self, submission: &SubmissionRecord, end: End) {
+        let state = SubmissionState::Settled { end, place: None };
+        self.put_submission(SubmissionRecord { state, ..submission.clone() });
+    }
+
+    /// Appends what waits to be written in a conversation.
+    pub(super) fn place_writes(&mut self, conversation: ConversationId) -> Result<()> {
+        for write in self.waiting(conversation, |queued| queued.delivery == Delivery::Write) {
+            self.place_write(&write)?;
+        }
+        Ok(())
+    }
+
+    /// Appends an entry that was handed over.
+    pub(super) fn place_write(&mut self, submission: &SubmissionRecord) -> Result<()> {
+        let entry = match submission.queued().and_then(|queued| queued.entry.as_ref()) {
+            Some(entry) => entry.read::<Written>()?.into_entry()?,
+            None => return Ok(()),
+        };
+        let entry = self.append(submission.conversation, entry)?;
+        self.settle(submission, End::Written { entry });
+        Ok(())
+    }
+
+    /// Places the steers that wait for a turn, before the request of a step; gives how many.
+    pub(super) fn place_steers(
+        &mut self,
+        shared: &Shared,
+        conversation: ConversationId,
+        to: (TaskId, u32),
+    ) -> Result<usize> {
+        let (turn, step) = to;
+        let is_steer = |queued: &Queued| matches!(queued.delivery, Delivery::Steer { .. });
+        let steers = shared.settings().steers.of(self.waiting(conversation, is_steer));
+        for steer in &steers {
+            let entry = said(steer).data(Steered { steer: steer.id })?;
+            let entry = self.append_for(Some(turn), conversation, entry)?;
+            let state = SubmissionState::Placed(Place { turn, entry, step });
+            self.put_submission(SubmissionRecord { state, ..SubmissionRecord::clone(steer) });
+        }
+        Ok(steers.len())
+    }
+
+    /// Lets the queue of a conversation go on behind a turn that ended well, or was cancelled.
+    pub(super) async fn go_on(&mut self, shared: &Shared, conversation: ConversationId) -> Result<()> {
+        self.place_writes(conversation)?;
+        let is_late = |queued: &Queued| matches!(queued.delivery, Delivery::Steer { late: Late::Return, .. });
+        for late in self.waiting(conversation, is_late) {
+            self.settle(&late, End::Returned { reason: "the turn that it should steer is over".into() });
+        }
+        let mut next = shared.settings().follow_ups.of(self.queued(conversation)).into_iter();
+        match next.next() {
+            Some(first) => {
+                let rest: Vec<SubmissionRecord> = next.map(|one| SubmissionRecord::clone(&one)).collect();
+                Box::pin(turn::admit(shared, self, SubmissionRecord::clone(&first), rest)).await
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns what waits behind a turn that failed; what is to be kept goes on.
+    pub(super) async fn give_back(
+        &mut self,
+        shared: &Shared,
+        conversation: ConversationId,
+        reason: &str,
+    ) -> Result<()> {
+        for queued in self.waiting(conversation, |queued| !queued.keep && queued.entry.is_none()) {
+            self.settle(&queued, End::Returned { reason: reason.into() });
+        }
+        self.go_on(shared, conversation).await
+    }
+
+    /// Returns all that waits, but for what is to be written.
+    pub(super) fn give_back_all(&mut self, conversation: ConversationId, reason: &str) -> Result<()> {
+        self.place_writes(conversation)?;
+        for queued in self.queued(conversation) {
+            self.settle(&queued, End::Returned { reason: reason.into() });
+        }
+        Ok(())
+    }
+}
+
+/// The entry of what was said.
+pub(super) fn said(submission: &SubmissionRecord) -> Entry {
+    let parts = submission.queued().map(|queued| queued.parts.clone()).unwrap_or_default();
+    Entry::new(kind::USER).message(Message::User(User { parts }))
+}
+
+/// Where an input stands that was placed with a turn's first.
+pub(super) fn placed(turn: TaskId, entry: EntryId) -> SubmissionState {
+    SubmissionState::Placed(Place { turn, entry, step: 1 })
+}
