@@ -23,10 +23,10 @@ use crate::{
     error::{Error, ErrorKind, Result},
     id::{BlobId, ConversationId, Epoch, OwnerId, SessionId},
     storage::{
-        Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim, Committed, Create, Created,
-        DocumentQuery, DocumentState, Due, EntryQuery, Hit, Lease, Mail, MailFilter, MailRow, Posted,
-        RunnableQuery, Seal, SearchQuery, SessionQuery, SessionRow, Stats, Storage, SubmissionQuery, Swept,
-        TaskQuery, View, ViewQuery, Write,
+        ApprovalQuery, ApprovalRow, Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim,
+        Committed, Create, Created, DocumentQuery, DocumentState, Due, EntryQuery, Hit, Lease, Mail,
+        MailFilter, MailRow, Posted, RunnableQuery, Seal, SearchQuery, SessionQuery, SessionRow, Stats,
+        Storage, SubmissionQuery, Swept, TaskQuery, View, ViewQuery, Write,
     },
     submission::SubmissionRecord,
     task::TaskRecord,
@@ -244,6 +244,15 @@ impl Storage for Memory {
 
     async fn submissions(&self, query: SubmissionQuery) -> Result<Vec<SubmissionRecord>> {
         self.read(query.session, |session| session.submissions(&query.only))
+    }
+
+    async fn approvals(&self, query: ApprovalQuery) -> Result<Vec<ApprovalRow>> {
+        let tables = self.tables();
+        if let Some(id) = query.session.filter(|id| !tables.sessions.contains_key(id)) {
+            return Err(tables.unknown(id));
+        }
+        let all = tables.sessions.values().flat_map(|session| session.approvals(&query));
+        Ok(all.take(query.limit).collect())
     }
 
     async fn usage(&self, session: SessionId) -> Result<Vec<UsageRow>> {

@@ -29,8 +29,8 @@ pub use change::{Change, ChangeQuery, Changes, DocumentChange, EpochStart, Part,
 pub use lease::{Claim, Create, Created, Lease, NewSession, SessionRow};
 pub use mail::{Mail, MailFilter, MailKind, MailRow, Posted, Receipt, Taken};
 pub use query::{
-    Code, DocumentQuery, EntryQuery, Only, Order, RunnableQuery, SessionQuery, SubmissionFilter,
-    SubmissionQuery, TaskQuery,
+    ApprovalQuery, ApprovalRow, Code, DocumentQuery, EntryQuery, Only, Order, RunnableQuery, SessionQuery,
+    SubmissionFilter, SubmissionQuery, TaskQuery,
 };
 pub use revision::{DocumentRecord, DocumentState, DocumentWrite, Revision};
 pub use upkeep::{Hit, SearchQuery, Stats, Swept, excerpt, terms};
@@ -149,6 +149,12 @@ port! {
 
     /// Submissions of a session, oldest first.
     async fn submissions(&self, query: SubmissionQuery) -> Result<Vec<SubmissionRecord>>;
+
+    /// Approvals, of a session or of all, a page at a time: in the order of their sessions' ids, and of their own.
+    ///
+    /// Promise: finding those that are open costs what is open, and not what the store holds.
+    /// Errors: `NotFound` when a session is named and unknown.
+    async fn approvals(&self, query: ApprovalQuery) -> Result<Vec<ApprovalRow>>;
 
     /// A session's ledger, oldest first.
     async fn usage(&self, session: SessionId) -> Result<Vec<UsageRow>>;

@@ -6,6 +6,7 @@ use std::{
 };
 
 use crate::{
+    approval::ApprovalRecord,
     conversation::Conversation,
     entry::EntryRecord,
     id::{ConversationId, EntryId, Seq, TaskId},
@@ -65,6 +66,8 @@ pub struct Stored {
     pub tasks: Vec<TaskRecord>,
     /// All submissions that are known.
     pub submissions: Vec<SubmissionRecord>,
+    /// All approvals that are known.
+    pub approvals: Vec<ApprovalRecord>,
     /// The ledger.
     pub usage: Vec<UsageRow>,
 }
@@ -79,13 +82,14 @@ impl Stored {
             entries: Vec::new(),
             tasks: Vec::new(),
             submissions: Vec::new(),
+            approvals: Vec::new(),
             usage: Vec::new(),
         }
     }
 
     /// Proves that ids are unique and below the mint mark, that seqs never go back and none is beyond the head, that
-    /// every reference resolves, that each call has at most one result in its conversation, and that no ended task owns
-    /// live work. Gives everything that is wrong, not just the first.
+    /// every reference resolves, that each call has at most one result in its conversation, that no ended task owns live
+    /// work, and that none is waited for by an open approval. Gives everything that is wrong, not just the first.
     pub fn verify(&self) -> Vec<Finding> {
         let mut check = Check { stored: self, index: Index::new(self), findings: Vec::new() };
         check.ids();
@@ -94,6 +98,7 @@ impl Stored {
         check.calls();
         check.tasks();
         check.submissions();
+        check.approvals();
         check.usage();
         check.findings
     }
@@ -146,11 +151,12 @@ impl Check<'_> {
     }
 
     fn ids(&mut self) {
-        let Stored { conversations, entries, tasks, submissions, .. } = self.stored;
+        let Stored { conversations, entries, tasks, submissions, approvals, .. } = self.stored;
         let ids = conversations.iter().map(|one| ("conversation", one.id.0));
         let ids = ids.chain(entries.iter().map(|one| ("entry", one.id.0)));
         let ids = ids.chain(tasks.iter().map(|one| ("task", one.id.0)));
         let ids = ids.chain(submissions.iter().map(|one| ("submission", one.id.0)));
+        let ids = ids.chain(approvals.iter().map(|one| ("approval", one.id.0)));
         let (mut seen, minted) = (HashMap::new(), self.stored.row.minted);
         for (noun, id) in ids {
             if let Some(other) = seen.insert(id, noun) {
@@ -292,6 +298,30 @@ impl Check<'_> {
             }
             if !self.index.entries.contains_key(&place.entry) {
                 self.find(&record, format!("its entry, {}, is not there", place.entry));
+            }
+        }
+    }
+
+    /// Someone waits for an open approval. Of those that are over, tasks may be gone.
+    fn approvals(&mut self) {
+        for approval in &self.stored.approvals {
+            let record = format!("approval {}", approval.id);
+            if !self.index.conversations.contains_key(&approval.conversation) {
+                self.find(&record, format!("its conversation, {}, is not there", approval.conversation));
+            }
+            let call = approval.call;
+            match self.index.tasks.get(&call).map(|call| call.is_live()) {
+                Some(true) => {}
+                _ if approval.is_open() => {
+                    self.find(&record, format!("it is open, and its call, task {call}, is not live"));
+                }
+                None if !self.index.knows(call) => {
+                    self.find(&record, format!("its call, task {call}, is not there"));
+                }
+                _ => {}
+            }
+            if let Some(turn) = approval.turn.filter(|turn| !self.index.knows(*turn)) {
+                self.find(&record, format!("its turn, task {turn}, is not there"));
             }
         }
     }

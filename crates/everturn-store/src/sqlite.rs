@@ -1,5 +1,6 @@
 //! One SQLite file of sessions: one thread writes, a few read, one checkpoints.
 
+mod approvals;
 mod backup;
 mod blobs;
 mod body;
@@ -43,10 +44,10 @@ use everturn_core::{
     error::{Error, Result},
     id::{BlobId, ConversationId, Epoch, OwnerId, Seq, SessionId},
     storage::{
-        Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim, Committed, Create, Created,
-        DocumentQuery, DocumentState, Due, Durability, EntryQuery, Hit, Lease, Mail, MailFilter, MailRow,
-        Posted, RunnableQuery, Seal, SearchQuery, SessionQuery, SessionRow, Stats, Storage, SubmissionQuery,
-        Swept, TaskQuery, View, ViewQuery, Write,
+        ApprovalQuery, ApprovalRow, Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim,
+        Committed, Create, Created, DocumentQuery, DocumentState, Due, Durability, EntryQuery, Hit, Lease,
+        Mail, MailFilter, MailRow, Posted, RunnableQuery, Seal, SearchQuery, SessionQuery, SessionRow, Stats,
+        Storage, SubmissionQuery, Swept, TaskQuery, View, ViewQuery, Write,
     },
     submission::SubmissionRecord,
     task::TaskRecord,
@@ -227,6 +228,14 @@ impl Storage for Sqlite {
 
     async fn submissions(&self, query: SubmissionQuery) -> Result<Vec<SubmissionRecord>> {
         self.read("submissions", query.session, move |db, sid| submissions::read(db, sid, &query.only)).await
+    }
+
+    async fn approvals(&self, query: ApprovalQuery) -> Result<Vec<ApprovalRow>> {
+        let attempted = match query.session {
+            Some(session) => format!("read approvals of session {session}"),
+            None => "read approvals".to_owned(),
+        };
+        self.readers.read(attempted, move |db| approvals::read(db, &query)).await
     }
 
     async fn usage(&self, session: SessionId) -> Result<Vec<UsageRow>> {

@@ -9,10 +9,10 @@ use everturn_core::{
     entry::EntryRecord,
     id::{BlobId, ConversationId, Epoch, OwnerId, SessionId},
     storage::{
-        Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim, Committed, Create, Created,
-        DocumentQuery, DocumentState, Due, EntryQuery, Hit, Layer, Lease, Mail, MailFilter, MailRow, Posted,
-        RunnableQuery, Seal, SearchQuery, SessionQuery, SessionRow, Stats, Store, SubmissionQuery, Swept,
-        TaskQuery, View, ViewQuery,
+        ApprovalQuery, ApprovalRow, Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim,
+        Committed, Create, Created, DocumentQuery, DocumentState, Due, EntryQuery, Hit, Layer, Lease, Mail,
+        MailFilter, MailRow, Posted, RunnableQuery, Seal, SearchQuery, SessionQuery, SessionRow, Stats,
+        Store, SubmissionQuery, Swept, TaskQuery, View, ViewQuery,
     },
     submission::SubmissionRecord,
     task::TaskRecord,
@@ -68,6 +68,7 @@ attempt! {
     fn documents(query: DocumentQuery) -> Vec<DocumentState>;
     fn tasks(query: TaskQuery) -> Vec<TaskRecord>;
     fn submissions(query: SubmissionQuery) -> Vec<SubmissionRecord>;
+    fn approvals(query: ApprovalQuery) -> Vec<ApprovalRow>;
     fn usage(session: SessionId) -> Vec<UsageRow>;
     fn view(query: ViewQuery) -> View;
     fn changes(query: ChangeQuery) -> Changes;

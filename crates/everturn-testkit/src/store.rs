@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a promise that is broken panics")]
 
+pub mod approvals;
 pub mod atomicity;
 pub mod blobs;
 pub mod changes;
@@ -131,6 +132,7 @@ promises! { $
     }
     submissions {
         a_submission_is_replaced_as_it_moves
+        a_submission_keeps_how_it_wants_to_be_delivered
         a_request_id_finds_its_submission
         a_request_id_belongs_to_one_conversation
         a_request_id_is_not_given_to_a_second_submission
@@ -138,6 +140,15 @@ promises! { $
         all_submissions_are_listed
         live_submissions_are_those_that_have_not_ended
         the_ledger_keeps_its_order
+    }
+    approvals {
+        an_approval_is_replaced_as_it_is_decided
+        an_approval_keeps_every_field_of_its_record
+        a_refused_batch_asks_nothing
+        approvals_are_found_across_sessions
+        open_approvals_are_those_that_wait
+        an_open_approval_makes_no_session_due
+        nothing_is_asked_of_a_deleted_session
     }
     leases {
         a_creation_gives_the_first_lease
@@ -169,6 +180,7 @@ promises! { $
         nothing_new_is_empty
         a_commit_without_rows_is_passed_over
         work_is_told_where_it_changed_last
+        a_question_is_told_where_it_changed_last
         a_latest_document_begins_with_the_base_that_is_left
         deltas_come_with_what_was_before
         what_was_before_is_told_of_no_other_document
@@ -266,6 +278,7 @@ promises! { $
         a_trim_drops_ended_work
         a_trim_keeps_what_a_live_task_owns
         a_trim_keeps_what_a_live_task_waits_for
+        a_trim_drops_approvals_that_are_over
         a_trim_asks_no_other_session
         a_trim_comes_behind_what_its_commit_writes
         a_trim_drops_receipts

@@ -29,9 +29,9 @@
 //! ```
 
 pub use everturn_core::{
-    BoxFuture, CancelToken, Error, ErrorKind, Result, clock, context, conversation, cursor::Cursor, document,
-    document::Document, entry, env, id, json, limits, message, model, policy, retention, storage, submission,
-    tool, usage, verify,
+    BoxFuture, CancelToken, Error, ErrorKind, Result, approval, clock, context, conversation, cursor::Cursor,
+    document, document::Document, entry, env, id, json, limits, message, model, policy, retention, storage,
+    submission, tool, usage, verify,
 };
 pub use everturn_engine::{
     Agent, AgentChange, Answer, ConversationHandle, Current, Ended, Event, EventKind, Events, Extension,

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use super::session::{Document, Session};
 use crate::{
+    approval::ApprovalRecord,
     conversation::Conversation,
     document::ScopeKey,
     entry::EntryRecord,
     error::{Error, Result},
     id::{ConversationId, Seq},
     storage::{
-        Change, ChangeQuery, Changes, DocumentChange, DocumentState, EntryQuery, Only, Order, Part, Revision,
-        SubmissionFilter, TaskQuery, View,
+        ApprovalQuery, Change, ChangeQuery, Changes, DocumentChange, DocumentState, EntryQuery, Only, Order,
+        Part, Revision, SubmissionFilter, TaskQuery, View,
     },
     task::TaskRecord,
 };
@@ -37,6 +38,7 @@ impl Session {
                 view.documents = self.live_documents(|_| true);
                 view.tasks = self.live_tasks();
                 view.submissions = self.submissions(&SubmissionFilter::Live);
+                view.approvals = self.open_approvals();
             }
         }
         Ok(view)
@@ -53,6 +55,8 @@ impl Session {
         view.tasks.retain(|task| task.conversation == id);
         view.submissions = self.submissions(&SubmissionFilter::Live);
         view.submissions.retain(|submission| submission.conversation == id);
+        view.approvals = self.open_approvals();
+        view.approvals.retain(|approval| approval.conversation == id);
         view.conversations = vec![conversation.clone()];
         Ok(())
     }
@@ -68,6 +72,11 @@ impl Session {
 
     fn live_tasks(&self) -> Vec<TaskRecord> {
         self.tasks(&TaskQuery { session: self.row.id, live: true, ids: None, owner: None })
+    }
+
+    fn open_approvals(&self) -> Vec<ApprovalRecord> {
+        let rows = self.approvals(&ApprovalQuery::open_in(self.row.id)).into_iter();
+        rows.map(|row| row.record).collect()
     }
 
     fn live_documents(&self, wanted: impl Fn(&Document) -> bool) -> Vec<DocumentState> {
@@ -111,6 +120,9 @@ impl Session {
         }
         for (seq, submission) in self.submissions.values() {
             at(*seq, &mut |change| change.submissions.push(submission.clone()));
+        }
+        for (seq, approval) in self.approvals.values() {
+            at(*seq, &mut |change| change.approvals.push(approval.clone()));
         }
         for document in self.documents.values() {
             for kept in &document.revisions {

@@ -7,16 +7,21 @@ use std::{
 
 use super::once::Taking;
 use crate::{
+    approval::ApprovalRecord,
     clock::Timestamp,
     conversation::{Conversation, Span},
     document::{History, ScopeKey},
     entry::{EntryRecord, kind},
     error::{Error, Result},
-    id::{BlobId, ConversationId, DocumentId, EntryId, Epoch, OwnerId, Seq, SessionId, SubmissionId, TaskId},
+    id::{
+        ApprovalId, BlobId, ConversationId, DocumentId, EntryId, Epoch, OwnerId, Seq, SessionId,
+        SubmissionId, TaskId,
+    },
     storage::{
-        Batch, Committed, Create, DocumentQuery, DocumentRecord, DocumentState, DocumentWrite, Due,
-        EntryQuery, EpochStart, Hit, Lease, Mail, MailFilter, MailRow, Only, Order, Posted, Receipt,
-        Revision, RunnableQuery, SessionRow, SubmissionFilter, TaskQuery, Write, excerpt, terms,
+        ApprovalQuery, ApprovalRow, Batch, Committed, Create, DocumentQuery, DocumentRecord, DocumentState,
+        DocumentWrite, Due, EntryQuery, EpochStart, Hit, Lease, Mail, MailFilter, MailRow, Only, Order,
+        Posted, Receipt, Revision, RunnableQuery, SessionRow, SubmissionFilter, TaskQuery, Write, excerpt,
+        terms,
     },
     submission::SubmissionRecord,
     task::TaskRecord,
@@ -40,6 +45,8 @@ pub(super) struct Session {
     live_tasks: BTreeSet<TaskId>,
     pub(super) submissions: BTreeMap<SubmissionId, (Seq, SubmissionRecord)>,
     live_submissions: BTreeSet<SubmissionId>,
+    pub(super) approvals: BTreeMap<ApprovalId, (Seq, ApprovalRecord)>,
+    open_approvals: BTreeSet<ApprovalId>,
     requests: HashMap<(ConversationId, String), SubmissionId>,
     pub(super) documents: BTreeMap<DocumentId, Document>,
     scopes: BTreeMap<ScopeKey, Vec<DocumentId>>,
@@ -86,6 +93,8 @@ impl Session {
             live_tasks: BTreeSet::new(),
             submissions: BTreeMap::new(),
             live_submissions: BTreeSet::new(),
+            approvals: BTreeMap::new(),
+            open_approvals: BTreeSet::new(),
             requests: HashMap::new(),
             documents: BTreeMap::new(),
             scopes: BTreeMap::new(),
@@ -216,6 +225,10 @@ impl Session {
                 }
                 self.submissions.insert(submission.id, (seq, submission));
             }
+            Write::Approval(approval) => {
+                toggle(&mut self.open_approvals, approval.id, approval.is_open());
+                self.approvals.insert(approval.id, (seq, approval));
+            }
             Write::Document(write) => self.write_document(seq, write),
             Write::Usage(row) => self.usage.push(row),
             Write::Title(title) => self.row.new.title = Some(title),
@@ -259,6 +272,8 @@ impl Session {
             *seq > below || live.contains(id) || is_owned || awaited.contains(id)
         });
         self.submissions.retain(|id, (seq, _)| *seq > below || others.contains(id));
+        self.approvals
+            .retain(|_, (seq, approval)| *seq > below || approval.is_open() || live.contains(&approval.call));
         let kept = &self.submissions;
         self.requests.retain(|_, id| kept.contains_key(id));
         self.mail.retain(|(taken, _)| taken.is_none_or(|taken| taken > below));
@@ -383,6 +398,17 @@ impl Session {
             }
         };
         ids.iter().filter_map(|id| self.submissions.get(id)).map(|(_, one)| one.clone()).collect()
+    }
+
+    pub(super) fn approvals(&self, query: &ApprovalQuery) -> Vec<ApprovalRow> {
+        let session = self.row.id;
+        let ids: Vec<ApprovalId> = match query.open {
+            true => self.open_approvals.iter().copied().collect(),
+            false => self.approvals.keys().copied().collect(),
+        };
+        let found = ids.iter().filter_map(|id| self.approvals.get(id)).map(|(_, record)| record);
+        let wanted = found.filter(|record| query.wants(session, record)).cloned();
+        wanted.map(|record| ApprovalRow { session, record }).collect()
     }
 }
 

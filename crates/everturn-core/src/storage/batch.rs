@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{DocumentWrite, Receipt, Taken};
 use crate::{
+    approval::{ApprovalRecord, ApprovalState, Decision, Question},
     clock::Timestamp,
     conversation::Conversation,
     entry::EntryRecord,
@@ -109,6 +110,8 @@ pub enum Write {
     Task(TaskRecord),
     /// A submission, new or moved.
     Submission(SubmissionRecord),
+    /// An approval, opened, decided or void.
+    Approval(ApprovalRecord),
     /// A revision of a document.
     Document(DocumentWrite),
     /// A row of the ledger.
@@ -123,11 +126,13 @@ pub enum Write {
     Blob(BlobId),
     /// What is left of an entry whose contents are taken away; it keeps its place, its kind and its head.
     Purge(EntryRecord),
-    /// Ended tasks, settled submissions, receipts and superseded revisions of commits up to this one are dropped.
+    /// Ended tasks, settled submissions, approvals that are not open, receipts and superseded revisions of commits up to
+    /// this one are dropped.
     ///
     /// Shape: it comes behind all other writes of its batch, wherever it stands among them.
     /// Promise: an ended task whose owner is live stays, and so does one that a live task waits for, since they may still
-    /// ask how it ended. A later trim drops it when that is over.
+    /// ask how it ended; an approval stays while its call lives, which may still ask what was decided. A later trim drops
+    /// them when that is over.
     Trim(Seq),
 }
 
@@ -169,6 +174,7 @@ impl Write {
             Self::Conversation(conversation) => RECORD + SPAN * conversation.lineage.spans().len(),
             Self::Task(task) => return weight_of_task(task),
             Self::Submission(submission) => RECORD + of_submission(submission),
+            Self::Approval(approval) => RECORD + of_approval(approval),
             Self::Document(write) => write.revision.weight(),
             Self::Usage(row) => RECORD + row.model.len(),
             Self::Title(title) => title.len(),
@@ -237,6 +243,35 @@ fn of_submission(submission: &SubmissionRecord) -> usize {
         SubmissionState::Placed(_) | SubmissionState::Settled { .. } => 0,
     };
     submission.request.as_ref().map_or(0, String::len) + submission.actor.len() + state
+}
+
+fn of_approval(approval: &ApprovalRecord) -> usize {
+    let question = match &approval.question {
+        Question::Call { tool, arguments, directory, acts, verdict, policy, preview } => {
+            let acts: usize = acts.iter().map(|act| act.to_string().len()).sum();
+            let shown = preview.as_ref().map_or(0, |preview| preview.get().len());
+            let place = directory.as_ref().map_or(0, String::len);
+            tool.len() + arguments.get().len() + place + acts + verdict.rule.len() + policy.len() + shown
+        }
+        Question::Unknown { tool, arguments } => tool.len() + arguments.get().len(),
+        Question::Person { text, choices } => text.len() + choices.iter().map(String::len).sum::<usize>(),
+    };
+    let state = match &approval.state {
+        ApprovalState::Open => 0,
+        ApprovalState::Decided { decision, actor, .. } => of_decision(decision) + actor.len(),
+        ApprovalState::Void { reason, .. } => reason.len(),
+    };
+    question + state
+}
+
+fn of_decision(decision: &Decision) -> usize {
+    match decision {
+        Decision::Deny { reason } => reason.len(),
+        Decision::Edit { arguments } => arguments.get().len(),
+        Decision::Happened { text } => text.as_ref().map_or(0, String::len),
+        Decision::Answer { text } => text.len(),
+        Decision::Allow | Decision::AllowForSession | Decision::DidNotHappen | Decision::Stop => 0,
+    }
 }
 
 fn of_receipt(receipt: &Receipt) -> usize {

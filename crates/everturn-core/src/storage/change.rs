@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{DocumentRecord, DocumentState, Revision};
 use crate::{
+    approval::ApprovalRecord,
     conversation::Conversation,
     document::ScopeKey,
     entry::EntryRecord,
@@ -74,8 +75,8 @@ pub struct EpochStart {
 
 /// What one commit changed, as far as its rows still say so.
 ///
-/// Shape: conversations and entries always. Tasks and submissions as they are now, in the commit that changed them
-/// last. Of a document the revisions that are kept: where older ones were superseded, the first is a base.
+/// Shape: conversations and entries always. Tasks, submissions and approvals as they are now, in the commit that
+/// changed them last. Of a document the revisions that are kept: where older ones were superseded, the first is a base.
 ///
 /// ```
 /// use everturn_core::{id::Seq, storage::Change};
@@ -93,6 +94,8 @@ pub struct Change {
     pub tasks: Vec<TaskRecord>,
     /// Submissions that it created or moved.
     pub submissions: Vec<SubmissionRecord>,
+    /// Approvals that it opened, decided or made void.
+    pub approvals: Vec<ApprovalRecord>,
     /// Documents that it revised.
     pub documents: Vec<DocumentChange>,
 }
@@ -144,11 +147,11 @@ pub enum Part {
         /// Its kind.
         kind: String,
     },
-    /// A conversation: its record, the entries of its context, its documents, its live work.
+    /// A conversation: its record, the entries of its context, its documents, its live work and open approvals.
     Conversation(ConversationId),
     /// All live tasks, and the conversations that they own.
     Tasks,
-    /// Everything: conversations, documents, live work. Of the transcripts, what comes.
+    /// Everything: conversations, documents, live work and open approvals. Of the transcripts, what comes.
     Everything,
 }
 
@@ -191,4 +194,6 @@ pub struct View {
     pub tasks: Vec<TaskRecord>,
     /// Submissions that have not ended.
     pub submissions: Vec<SubmissionRecord>,
+    /// Approvals that are open.
+    pub approvals: Vec<ApprovalRecord>,
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use super::SessionRow;
 use crate::{
+    approval::ApprovalRecord,
     clock::Timestamp,
     conversation::Lineage,
     document::ScopeKey,
-    id::{ConversationId, EntryId, Seq, SessionId, SubmissionId, TaskId},
+    id::{ApprovalId, ConversationId, EntryId, Seq, SessionId, SubmissionId, TaskId},
     task::{Blocked, BlockedBy, TaskRecord},
 };
 
@@ -243,6 +244,72 @@ pub enum SubmissionFilter {
     Id(SubmissionId),
     /// The one with this request id in this conversation.
     Request(ConversationId, String),
+}
+
+/// Which approvals: a page of them, those of older sessions first, in a session those that were opened first.
+///
+/// ```
+/// use everturn_core::storage::ApprovalQuery;
+/// let open = ApprovalQuery { limit: 50, ..ApprovalQuery::open() };
+/// assert!(open.session.is_none(), "of all sessions");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApprovalQuery {
+    /// Only those of this session.
+    pub session: Option<SessionId>,
+    /// Only those that are open.
+    pub open: bool,
+    /// Only those behind this one.
+    pub after: Option<(SessionId, ApprovalId)>,
+    /// How many at most.
+    pub limit: usize,
+}
+
+impl ApprovalQuery {
+    /// All that are open, of all sessions.
+    pub fn open() -> Self {
+        Self { session: None, open: true, after: None, limit: usize::MAX }
+    }
+
+    /// All of a session, open or not.
+    pub fn of(session: SessionId) -> Self {
+        Self { session: Some(session), open: false, after: None, limit: usize::MAX }
+    }
+
+    /// All of a session that are open.
+    pub fn open_in(session: SessionId) -> Self {
+        Self { open: true, ..Self::of(session) }
+    }
+
+    /// The same from an approval of its session on, that one first.
+    #[must_use]
+    pub fn from(self, id: ApprovalId) -> Self {
+        let after = self.session.map(|session| (session, ApprovalId(id.0.saturating_sub(1))));
+        Self { after, ..self }
+    }
+
+    /// Whether an approval belongs into the list, its length aside.
+    pub fn wants(&self, session: SessionId, record: &ApprovalRecord) -> bool {
+        self.session.is_none_or(|wanted| wanted == session)
+            && (!self.open || record.is_open())
+            && self.after.is_none_or(|after| (session, record.id) > after)
+    }
+}
+
+/// An approval, and whose it is.
+///
+/// ```
+/// use everturn_core::storage::ApprovalRow;
+/// fn place(row: &ApprovalRow) -> String {
+///     format!("session {}, approval {}", row.session, row.record.id)
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApprovalRow {
+    /// The session.
+    pub session: SessionId,
+    /// The approval.
+    pub record: ApprovalRecord,
 }
 
 /// Which sessions: a page of the list, newest first.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what a test's helpers find is for the test to fail on")]
 
+mod approval;
 mod cancel;
 mod context;
 mod document;

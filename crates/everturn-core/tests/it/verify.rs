@@ -1,10 +1,11 @@
-//! Verification of sessions that were trimmed.
+//! Verification of sessions: of those that were trimmed, and of what their questions refer to.
 
 use everturn_core::{
+    approval::{ApprovalRecord, ApprovalState, Question},
     clock::Timestamp,
     conversation::Conversation,
     entry::{Entry, EntryRecord},
-    id::{ConversationId, EntryId, Epoch, Seq, TaskId},
+    id::{ApprovalId, ConversationId, EntryId, Epoch, Seq, TaskId},
     json::RawJson,
     storage::{NewSession, SessionRow},
     task::{TaskOutcome, TaskRecord, TaskState, WaitPolicy},
@@ -63,6 +64,74 @@ fn what_a_kept_task_refers_to_may_have_been_trimmed() {
         stored.entries[1].id = EntryId(last);
         stored.conversations.push(Conversation::new(ConversationId(7), Some(TaskId(5)), Timestamp(0)));
         stored.tasks = awaited();
+        let found: Vec<String> = stored.verify().iter().map(ToString::to_string).collect();
+        assert_eq!(found, expected, "{what}");
+    }
+}
+
+/// What an approval refers to, and where it stands.
+fn approval(id: u64, [conversation, call, turn]: [u64; 3], state: ApprovalState) -> ApprovalRecord {
+    ApprovalRecord {
+        id: ApprovalId(id),
+        conversation: ConversationId(conversation),
+        call: TaskId(call),
+        turn: Some(TaskId(turn)),
+        question: Question::Person { text: "which?".into(), choices: vec![] },
+        state,
+        until: None,
+        time: Timestamp(0),
+    }
+}
+
+#[test]
+fn an_approval_is_open_while_its_call_lives() {
+    let over = || ApprovalState::Void { reason: "it expired".into(), time: Timestamp(1) };
+    for (what, floor, approval, expected) in [
+        ("its call waits", 0, approval(9, [1, 8, 8], ApprovalState::Open), &[][..]),
+        ("its call has ended", 0, approval(9, [1, 6, 8], over()), &[]),
+        (
+            "its call has ended",
+            0,
+            approval(9, [1, 6, 8], ApprovalState::Open),
+            &["approval 9: it is open, and its call, task 6, is not live"],
+        ),
+        (
+            "nothing was trimmed",
+            0,
+            approval(9, [1, 5, 5], over()),
+            &["approval 9: its call, task 5, is not there", "approval 9: its turn, task 5, is not there"],
+        ),
+        ("they were trimmed", 4, approval(9, [1, 5, 5], over()), &[]),
+        (
+            "they were trimmed",
+            4,
+            approval(9, [1, 5, 5], ApprovalState::Open),
+            &["approval 9: it is open, and its call, task 5, is not live"],
+        ),
+        (
+            "it is nowhere",
+            0,
+            approval(9, [7, 8, 8], ApprovalState::Open),
+            &["approval 9: its conversation, 7, is not there"],
+        ),
+        (
+            "it has another's id",
+            0,
+            approval(8, [1, 8, 8], ApprovalState::Open),
+            &["approval 8: its id is that of a task too"],
+        ),
+        (
+            "it has an id that nobody gave out",
+            0,
+            approval(21, [1, 8, 8], ApprovalState::Open),
+            &["approval 21: its id is beyond the greatest that was given out, 20"],
+        ),
+    ] {
+        let mut stored = stored(floor);
+        stored.tasks = awaited();
+        // Whose task it was is no matter here.
+        stored.tasks[0].owner = None;
+        stored.approvals.push(approval);
         let found: Vec<String> = stored.verify().iter().map(ToString::to_string).collect();
         assert_eq!(found, expected, "{what}");
     }

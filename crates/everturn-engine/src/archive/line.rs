@@ -3,6 +3,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use everturn_core::{
     Error, Result,
+    approval::ApprovalRecord,
     clock::Timestamp,
     conversation::Conversation,
     document::ScopeKey,
@@ -19,8 +20,8 @@ use everturn_core::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The form of the lines. One that is greater was written by a newer version.
-pub(super) const FORM: u32 = 1;
+/// The form of the lines. One that is greater was written by a newer version; form 1 knew no approvals.
+pub(super) const FORM: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -69,6 +70,8 @@ pub(super) struct Commit {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     submissions: Vec<SubmissionRecord>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    approvals: Vec<ApprovalRecord>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     documents: Vec<DocumentLine>,
 }
 
@@ -102,10 +105,10 @@ impl TryFrom<Change> for Commit {
     type Error = Error;
 
     fn try_from(change: Change) -> Result<Self> {
-        let Change { seq, conversations, entries, tasks, submissions, documents } = change;
+        let Change { seq, conversations, entries, tasks, submissions, approvals, documents } = change;
         let entries = entries.into_iter().map(EntryLine::of).collect::<Result<_>>()?;
         let documents = documents.into_iter().map(DocumentLine::of).collect();
-        Ok(Self { seq, conversations, entries, tasks, submissions, documents })
+        Ok(Self { seq, conversations, entries, tasks, submissions, approvals, documents })
     }
 }
 
@@ -116,6 +119,7 @@ impl Commit {
         let ids = ids.chain(self.entries.iter().map(|one| one.id.0));
         let ids = ids.chain(self.tasks.iter().map(|one| one.id.0));
         let ids = ids.chain(self.submissions.iter().map(|one| one.id.0));
+        let ids = ids.chain(self.approvals.iter().map(|one| one.id.0));
         ids.chain(self.documents.iter().map(|one| one.record.id.0))
     }
 
@@ -141,6 +145,7 @@ impl Commit {
         }
         writes.extend(self.tasks.into_iter().map(Write::Task));
         writes.extend(self.submissions.into_iter().map(Write::Submission));
+        writes.extend(self.approvals.into_iter().map(Write::Approval));
         writes.extend(self.documents.into_iter().map(DocumentLine::into_write));
         Ok(writes)
     }

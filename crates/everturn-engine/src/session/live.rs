@@ -1,4 +1,5 @@
-//! What lives in a session: its tasks, how they hang together, which of them can go on, and when the next one does.
+//! What lives in a session: its tasks, how they hang together, which of them can go on, and when the next one does; and the
+//! questions that are open.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -7,8 +8,9 @@ use std::{
 };
 
 use everturn_core::{
+    approval::ApprovalRecord,
     clock::Timestamp,
-    id::{ConversationId, SubmissionId, TaskId},
+    id::{ApprovalId, ConversationId, SubmissionId, TaskId},
     submission::{SubmissionRecord, SubmissionState},
     task::{
         Facts, Next, TaskRecord, TaskState, next,
@@ -16,12 +18,16 @@ use everturn_core::{
     },
 };
 
-/// Live tasks and submissions. What is asked often is kept ready, so that a commit costs what it changes, and not what
+/// Live tasks and submissions, and open approvals. What is asked often is kept ready, so that a commit costs what it changes, and not what
 /// lives.
 #[derive(Default)]
 pub(crate) struct Live {
     tasks: BTreeMap<TaskId, Arc<TaskRecord>>,
     pub(crate) submissions: BTreeMap<SubmissionId, Arc<SubmissionRecord>>,
+    /// Open ones.
+    approvals: BTreeMap<ApprovalId, Arc<ApprovalRecord>>,
+    /// The open approvals that a task waits for.
+    asked_by: HashMap<TaskId, BTreeSet<ApprovalId>>,
     below: HashMap<Above, BTreeSet<TaskId>>,
     waiters: HashMap<TaskId, BTreeSet<TaskId>>,
     /// How many live tasks work for a conversation, and whose work it is.
@@ -68,6 +74,33 @@ impl Live {
             _ => false,
         };
         self.submissions.values().filter(is_its)
+    }
+
+    /// An open approval.
+    pub(crate) fn approval(&self, id: ApprovalId) -> Option<&Arc<ApprovalRecord>> {
+        self.approvals.get(&id)
+    }
+
+    /// All open approvals, in the order of their ids.
+    pub(crate) fn approvals(&self) -> impl Iterator<Item = &Arc<ApprovalRecord>> {
+        self.approvals.values()
+    }
+
+    /// The open approvals that a task waits for.
+    pub(crate) fn asked_by(&self, call: TaskId) -> impl Iterator<Item = ApprovalId> {
+        self.asked_by.get(&call).into_iter().flatten().copied()
+    }
+
+    /// Takes an approval as it was committed.
+    pub(super) fn put_approval(&mut self, approval: Arc<ApprovalRecord>) {
+        let (id, call) = (approval.id, approval.call);
+        if approval.is_open() {
+            self.asked_by.entry(call).or_default().insert(id);
+            self.approvals.insert(id, approval);
+        } else {
+            self.approvals.remove(&id);
+            remove(&mut self.asked_by, &call, &id);
+        }
     }
 
     /// The tasks that can go on at once, those behind one first.

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use everturn_core::{
     Error, Result,
+    approval::ApprovalRecord,
     context::Context,
     conversation::{Conversation, Lineage},
     document::{Document, History, Scope, ScopeKey},
     entry::EntryRecord,
-    id::{ConversationId, EntryId},
+    id::{ApprovalId, ConversationId, EntryId},
     message::Message,
     prompt::Standing,
-    storage::{DocumentQuery, EntryQuery, Only, Order},
+    storage::{ApprovalQuery, DocumentQuery, EntryQuery, Only, Order},
     tool::ToolSpec,
     usage::{Total, UsageRow},
 };
@@ -189,6 +190,25 @@ impl Session {
                 "look for entry {id} in conversation {conversation}: it does not see one"
             ))
         })
+    }
+
+    /// An approval, open or not.
+    ///
+    /// Errors: `NotFound` when there is none, or it was trimmed.
+    pub async fn approval(&self, id: ApprovalId) -> Result<ApprovalRecord> {
+        if let Some(open) = self.0.state().live.approval(id) {
+            return Ok(ApprovalRecord::clone(open));
+        }
+        let query = ApprovalQuery { limit: 1, ..ApprovalQuery::of(self.id()).from(id) };
+        let found = self.store().approvals(query).await?.pop().filter(|row| row.record.id == id);
+        found.map(|row| row.record).ok_or_else(|| {
+            Error::not_found(format!("look for approval {id} of session {}: there is none", self.id()))
+        })
+    }
+
+    /// The approvals that are open, oldest first.
+    pub fn open_approvals(&self) -> Vec<Arc<ApprovalRecord>> {
+        self.0.state().live.approvals().cloned().collect()
     }
 
     /// The ledger: one row per request to a provider, oldest first.

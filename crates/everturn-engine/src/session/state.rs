@@ -7,12 +7,13 @@ use std::{
 
 use everturn_core::{
     Error, Result,
+    approval::ApprovalRecord,
     context::Context,
     conversation::Conversation,
     document::ScopeKey,
     entry::EntryRecord,
     id::{ConversationId, EntryId, SessionId, SubmissionId},
-    storage::{Store, SubmissionFilter, SubmissionQuery, TaskQuery, Write},
+    storage::{ApprovalQuery, ApprovalRow, Store, SubmissionFilter, SubmissionQuery, TaskQuery, Write},
     submission::SubmissionRecord,
     task::TaskRecord,
 };
@@ -94,6 +95,7 @@ impl Newest {
 pub(super) struct Read {
     pub(super) tasks: Vec<TaskRecord>,
     pub(super) submissions: Vec<SubmissionRecord>,
+    pub(super) approvals: Vec<ApprovalRow>,
     /// The conversations that the tasks work for.
     pub(super) conversations: Vec<Arc<Conversation>>,
 }
@@ -104,13 +106,14 @@ impl Read {
         let tasks = store.tasks(TaskQuery::live(session)).await?;
         let live = SubmissionQuery { session, only: SubmissionFilter::Live };
         let submissions = store.submissions(live).await?;
+        let approvals = store.approvals(ApprovalQuery::open_in(session)).await?;
         let places: BTreeSet<_> = tasks.iter().map(|task| task.conversation).collect();
         let mut conversations = Vec::new();
         // Nobody owns the root.
         for id in places.into_iter().filter(|id| *id != ConversationId::ROOT) {
             conversations.extend(store.conversation(session, id).await?.map(Arc::new));
         }
-        Ok(Self { tasks, submissions, conversations })
+        Ok(Self { tasks, submissions, approvals, conversations })
     }
 }
 
@@ -124,6 +127,7 @@ pub(crate) struct Adopted {
     pub(crate) entries: Vec<Arc<EntryRecord>>,
     pub(crate) tasks: Vec<Arc<TaskRecord>>,
     pub(crate) submissions: Vec<Arc<SubmissionRecord>>,
+    pub(crate) approvals: Vec<Arc<ApprovalRecord>>,
     pub(crate) documents: Vec<Revised>,
     /// Conversations of which an entry lost its contents.
     pub(crate) purged: Vec<ConversationId>,
@@ -146,6 +150,7 @@ impl Adopted {
                 Write::Entry(entry) => adopted.entries.push(Arc::new(entry.clone())),
                 Write::Task(task) => adopted.tasks.push(Arc::new(task.clone())),
                 Write::Submission(submission) => adopted.submissions.push(Arc::new(submission.clone())),
+                Write::Approval(approval) => adopted.approvals.push(Arc::new(approval.clone())),
                 Write::Purge(entry) => adopted.purged.push(entry.conversation),
                 Write::Document(_)
                 | Write::Usage(_)
@@ -171,6 +176,9 @@ impl State {
             live.put(&Arc::new(task), owner);
         }
         live.submissions = read.submissions.into_iter().map(|one| (one.id, Arc::new(one))).collect();
+        for row in read.approvals {
+            live.put_approval(Arc::new(row.record));
+        }
         Self {
             shut: None,
             is_closing: false,
@@ -210,6 +218,9 @@ impl State {
                 self.live.submissions.remove(&submission.id);
                 self.settled.put(submission);
             }
+        }
+        for approval in adopted.approvals {
+            self.live.put_approval(approval);
         }
         for Revised { record, committed, .. } in adopted.documents {
             self.documents.insert((record.scope, record.kind), committed);

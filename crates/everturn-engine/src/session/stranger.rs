@@ -2,11 +2,12 @@
 
 use everturn_core::{
     Error, Result,
+    approval::ApprovalRecord,
     conversation::{Conversation, Lineage},
     document::{Document, Scope, ScopeKey},
     entry::EntryRecord,
     id::{ConversationId, EntryId, SessionId},
-    storage::{DocumentQuery, EntryQuery, Order, SessionRow, Store, TaskQuery},
+    storage::{ApprovalQuery, DocumentQuery, EntryQuery, Order, SessionRow, Store, TaskQuery},
 };
 
 use super::{document::Committed, watch::DocumentView};
@@ -106,6 +107,12 @@ impl SessionReader {
     /// The documents that a scope has, whether or not their types are known, in the order in which they were created.
     pub async fn documents(&self, scope: ScopeKey) -> Result<Vec<DocumentView>> {
         DocumentView::all(&self.store, self.row.id, scope).await
+    }
+
+    /// The approvals that are open, oldest first.
+    pub async fn open_approvals(&self) -> Result<Vec<ApprovalRecord>> {
+        let rows = self.store.approvals(ApprovalQuery::open_in(self.row.id)).await?;
+        Ok(rows.into_iter().map(|row| row.record).collect())
     }
 
     /// Whether work of the session has not ended.

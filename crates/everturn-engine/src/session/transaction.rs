@@ -8,11 +8,12 @@ mod work;
 
 use everturn_core::{
     CancelToken, Error, Result,
+    approval::ApprovalRecord,
     clock::Timestamp,
     conversation::{Conversation, Ownership},
     document::{self, Document, Operation, Scope, ScopeKey},
     entry::{EntryRecord, IntoEntry},
-    id::{ConversationId, DocumentId, EntryId, Seq, SubmissionId, TaskId},
+    id::{ApprovalId, ConversationId, DocumentId, EntryId, Seq, SubmissionId, TaskId},
     limits::Limits,
     storage::{Batch, DocumentRecord, Durability, Write},
     submission::SubmissionRecord,
@@ -132,6 +133,7 @@ impl Transaction {
     pub(crate) async fn prove(&self) -> Result<()> {
         let mut trial = self.copy()?;
         trial.settle_submissions();
+        trial.void_approvals();
         trial.refresh_forks().await?;
         trial.settle_documents()?;
         trial.check().await
@@ -338,6 +340,19 @@ impl Transaction {
         self.stage(submission.id.0, Write::Submission(submission));
     }
 
+    /// An approval as it stands in this transaction; none where it was over before.
+    pub(crate) fn approval(&self, id: ApprovalId) -> Option<Arc<ApprovalRecord>> {
+        match self.staged(id.0) {
+            Some(Write::Approval(one)) => Some(Arc::new(one.clone())),
+            _ => self.session.0.state().live.approval(id).cloned(),
+        }
+    }
+
+    /// Opens an approval, or replaces its state.
+    pub(crate) fn put_approval(&mut self, approval: ApprovalRecord) {
+        self.stage(approval.id.0, Write::Approval(approval));
+    }
+
     pub(crate) fn put_usage(&mut self, row: UsageRow) {
         self.writes.push(Write::Usage(row));
     }
@@ -382,6 +397,7 @@ impl Transaction {
 
     async fn commit_with(mut self, line: OwnedMutexGuard<Line>, stop: Option<CancelToken>) -> Result<Seq> {
         self.settle_submissions();
+        self.void_approvals();
         self.refresh_forks().await?;
         let documents = self.settle_documents()?;
         if self.writes.is_empty() {

@@ -5,7 +5,9 @@ use everturn_core::{
     conversation::{Conversation, Lineage},
     document::ScopeKey,
     id::Seq,
-    storage::{ChangeQuery, DocumentQuery, SessionRow, SubmissionFilter, SubmissionQuery, TaskQuery},
+    storage::{
+        ApprovalQuery, ChangeQuery, DocumentQuery, SessionRow, SubmissionFilter, SubmissionQuery, TaskQuery,
+    },
     verify::{Finding, Stored},
 };
 
@@ -44,6 +46,8 @@ impl SessionReader {
         )?;
         let only = SubmissionFilter::All;
         stored.submissions = note(&mut findings, store.submissions(SubmissionQuery { session, only }).await)?;
+        let approvals = note(&mut findings, store.approvals(ApprovalQuery::of(session)).await)?;
+        stored.approvals = approvals.into_iter().map(|row| row.record).collect();
         stored.usage = note(&mut findings, store.usage(session).await)?;
         for conversation in &stored.conversations.clone() {
             self.read_entries(conversation, &mut stored, &mut findings).await?;

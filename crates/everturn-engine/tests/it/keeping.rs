@@ -135,7 +135,7 @@ async fn an_archive_that_was_changed_or_cut_off_leaves_no_session() {
     let cut = lines[..lines.len() - 1].join("\n");
     let changed = text.replacen("three", "tree", 1);
     let dropped = [&lines[..3], &lines[4..]].concat().join("\n");
-    let newer = text.replacen(r#""form":1"#, r#""form":2"#, 1);
+    let newer = text.replacen(r#""form":2"#, r#""form":3"#, 1);
     let twice = text.repeat(2);
     let cases = [
         cut,

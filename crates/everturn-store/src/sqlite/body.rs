@@ -37,6 +37,7 @@ pub(super) fn of(batch: &Batch) -> Result<Bodies> {
             Write::Entry(record) => record.entry.to_body()?,
             Write::Task(task) => self::write(task, "a task")?,
             Write::Submission(submission) => self::write(submission, "a submission")?,
+            Write::Approval(approval) => self::write(approval, "an approval")?,
             Write::Document(write) => self::write(&write.record, "a document")?,
             Write::Usage(row) => self::write(row, "a row of the ledger")?,
             Write::Title(title) => title.clone(),

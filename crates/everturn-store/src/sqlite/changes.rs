@@ -17,7 +17,7 @@ use everturn_core::{
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::{
-    conversations, documents, entries,
+    approvals, conversations, documents, entries,
     fault::Outcome,
     session::{self, Standing},
     submissions, tasks,
@@ -90,6 +90,10 @@ const SUBMISSIONS_LIVE: &str = "SELECT id, crc, body, seq FROM submission INDEXE
     WHERE sid = ?1 AND live = 1 AND seq > ?2";
 const SUBMISSIONS_SETTLED: &str = "SELECT id, crc, body, seq FROM submission INDEXED BY submission_settled
     WHERE sid = ?1 AND live = 0 AND seq > ?2 ORDER BY seq";
+const APPROVALS_OPEN: &str = "SELECT id, crc, body, seq FROM approval INDEXED BY approval_open
+    WHERE sid = ?1 AND open = 1 AND seq > ?2";
+const APPROVALS_OVER: &str = "SELECT id, crc, body, seq FROM approval INDEXED BY approval_over
+    WHERE sid = ?1 AND open = 0 AND seq > ?2 ORDER BY seq";
 
 const DOCUMENTS_LIVE: &str = "SELECT did FROM document INDEXED BY document_live
     WHERE sid = ?1 AND retired IS NULL";
@@ -156,6 +160,7 @@ impl Log {
         self.read_conversations(db, sid)?;
         self.read_tasks(db, sid)?;
         self.read_submissions(db, sid)?;
+        self.read_approvals(db, sid)?;
         self.read_documents(db, sid)
     }
 
@@ -210,6 +215,19 @@ impl Log {
         };
         each(db, SUBMISSIONS_SETTLED, params![sid, after], &mut tell)?;
         each(db, SUBMISSIONS_LIVE, params![sid, after], |row| tell(row).map(|_| ControlFlow::Continue(())))
+    }
+
+    fn read_approvals(&mut self, db: &Connection, sid: i64) -> Outcome<()> {
+        let Seq(after) = self.after;
+        let mut tell = |row: &Row<'_>| {
+            let add = |change: &mut Change| {
+                change.approvals.push(approvals::approval_at(row)?);
+                Ok(())
+            };
+            self.tell(Seq(row.get(3)?), add)
+        };
+        each(db, APPROVALS_OVER, params![sid, after], &mut tell)?;
+        each(db, APPROVALS_OPEN, params![sid, after], |row| tell(row).map(|_| ControlFlow::Continue(())))
     }
 
     fn read_documents(&mut self, db: &Connection, sid: i64) -> Outcome<()> {
@@ -286,6 +304,7 @@ impl Log {
             change.entries.sort_by_key(|entry| entry.id);
             change.tasks.sort_by_key(|task| task.id);
             change.submissions.sort_by_key(|submission| submission.id);
+            change.approvals.sort_by_key(|approval| approval.id);
             // Revisions of one document keep their order.
             change.documents.sort_by_key(|document| document.record.id);
         }

@@ -8,7 +8,7 @@ use everturn_core::{
 use rusqlite::{Connection, params};
 
 use super::{
-    blobs,
+    approvals, blobs,
     body::{Bodies, Body},
     conversations, documents, ends, entries,
     fault::Outcome,
@@ -72,6 +72,7 @@ fn store(db: &Connection, target: Target<'_>, write: &Write, body: &Body) -> Out
         Write::Entry(entry) => entries::add(db, target, entry, body),
         Write::Task(task) => tasks::put(db, target, task, body),
         Write::Submission(submission) => submissions::put(db, target, submission, body),
+        Write::Approval(approval) => approvals::put(db, target, approval, body),
         Write::Document(write) => documents::revise(db, target, write, body),
         Write::Usage(_) => usage::add(db, target, body),
         Write::Title(title) => session::set_title(db, target, title),

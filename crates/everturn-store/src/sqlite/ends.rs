@@ -89,7 +89,7 @@ macro_rules! rows {
 }
 
 /// What a session has beside its entries. Revisions refer to documents and go first.
-const ROWS: [Rows; 9] = [
+const ROWS: [Rows; 10] = [
     Rows {
         find: "SELECT rid, octet_length(body) FROM revision
             WHERE did IN (SELECT did FROM document WHERE sid = ?1) LIMIT ?2",
@@ -99,6 +99,7 @@ const ROWS: [Rows; 9] = [
     rows!("document", "did", "octet_length(record)"),
     rows!("task", "id", "octet_length(body)"),
     rows!("submission", "id", "octet_length(body)"),
+    rows!("approval", "id", "octet_length(body)"),
     rows!("usage", "rid", "octet_length(body)"),
     rows!("mail", "mid", "octet_length(body)"),
     rows!("conversation", "id", "octet_length(body)"),
@@ -189,7 +190,7 @@ pub(super) fn purge(db: &Connection, target: Target<'_>, record: &EntryRecord, b
     })
 }
 
-/// What a trim drops beside tasks and superseded revisions.
+/// What a trim drops beside tasks, approvals and superseded revisions.
 const TRIM: [&str; 5] = [
     "UPDATE session SET floor = max(floor, ?2) WHERE sid = ?1",
     "DELETE FROM submission INDEXED BY submission_settled WHERE sid = ?1 AND live = 0 AND seq <= ?2",
@@ -206,6 +207,10 @@ const TASKS: &str = "DELETE FROM task INDEXED BY task_ended WHERE sid = ?1 AND l
         WHERE above.sid = ?1 AND above.id = task.owner AND above.live = 1)
     AND id NOT IN (SELECT value FROM json_each(?3))";
 
+// All but those whose calls live.
+const APPROVALS: &str = "DELETE FROM approval INDEXED BY approval_over WHERE sid = ?1 AND open = 0 AND seq <= ?2
+    AND NOT EXISTS (SELECT 1 FROM task AS its WHERE its.sid = ?1 AND its.id = approval.call AND its.live = 1)";
+
 const BASES: &str = "SELECT did, (SELECT rid FROM revision INDEXED BY revision_base
         WHERE revision.did = document.did AND seq <= ?2 AND version IS NOT NULL
         ORDER BY seq DESC, rid DESC LIMIT 1) AS base
@@ -217,6 +222,7 @@ pub(super) fn trim(db: &Connection, target: Target<'_>, below: Seq) -> Outcome<(
     for sql in TRIM {
         db.prepare_cached(sql)?.execute(params![target.sid, below.0])?;
     }
+    db.prepare_cached(APPROVALS)?.execute(params![target.sid, below.0])?;
     drop_tasks(db, target.sid, below)?;
     drop_superseded(db, target.sid, below)
 }

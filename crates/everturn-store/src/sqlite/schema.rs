@@ -18,7 +18,7 @@ pub(super) const APPLICATION_ID: u32 = 0x4576_746e;
 pub(super) const PAGE_SIZE: u32 = 4096;
 
 /// The newest schema that this program knows.
-pub(super) const KNOWN: u32 = 3;
+pub(super) const KNOWN: u32 = 4;
 
 struct Migration {
     version: u32,
@@ -30,6 +30,11 @@ const MIGRATIONS: [Migration; KNOWN as usize] = [
     Migration { version: 1, name: "init", sql: include_str!("../../migrations/sqlite/0001_init.sql") },
     Migration { version: 2, name: "kernel", sql: include_str!("../../migrations/sqlite/0002_kernel.sql") },
     Migration { version: 3, name: "tasks", sql: include_str!("../../migrations/sqlite/0003_tasks.sql") },
+    Migration {
+        version: 4,
+        name: "approvals",
+        sql: include_str!("../../migrations/sqlite/0004_approvals.sql"),
+    },
 ];
 
 impl Migration {

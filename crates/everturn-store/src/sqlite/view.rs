@@ -14,7 +14,7 @@ use everturn_core::{
 use rusqlite::Connection;
 
 use super::{
-    conversations, documents, entries,
+    approvals, conversations, documents, entries,
     fault::Outcome,
     session::{self, Standing},
     submissions, tasks,
@@ -39,6 +39,7 @@ pub(super) fn read(db: &Connection, sid: i64, ViewQuery { session, part }: &View
             view.documents = documents::live(db, sid)?;
             view.tasks = tasks::live(db, sid)?;
             view.submissions = live_submissions(db, sid)?;
+            view.approvals = approvals::open(db, sid)?;
         }
     }
     Ok(view)
@@ -60,6 +61,8 @@ fn read_conversation(
     view.tasks.retain(|task| task.conversation == id);
     view.submissions = live_submissions(db, sid)?;
     view.submissions.retain(|submission| submission.conversation == id);
+    view.approvals = approvals::open(db, sid)?;
+    view.approvals.retain(|approval| approval.conversation == id);
     view.conversations = vec![conversation];
     Ok(())
 }

@@ -3,9 +3,12 @@
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::Path};
 
 use everturn_core::{
+    approval::{ApprovalRecord, ApprovalState, Decision, Question},
     clock::Timestamp,
-    id::{ConversationId, TaskId},
+    id::{ApprovalId, ConversationId, EntryId, SubmissionId, TaskId},
     json::RawJson,
+    policy::{Effect, Layer, Verdict},
+    submission::{Delivery, End, Late, Place, Queued, SubmissionRecord, SubmissionState},
     task::{Blocked, BlockedBy, Signal, TaskFailure, TaskOutcome, TaskRecord, TaskState, WaitPolicy, Woken},
 };
 use everturn_testkit::{
@@ -13,6 +16,7 @@ use everturn_testkit::{
     store::scene::{IntoWrite, Scene, owner},
 };
 use rusqlite::Connection;
+use serde::Serialize;
 
 use crate::files::Temporary;
 
@@ -111,6 +115,89 @@ fn every_field_of_a_task_is_described() {
     }
 }
 
+/// What stands in a chapter: a row for each of the fields, and a mention of each at any depth of some of them.
+fn check_described(chapter: &str, record: &impl Serialize, inner: &[&str]) {
+    let (_, chapter) = FORMAT.split_once(&format!("\n## {chapter}\n")).unwrap();
+    let chapter = chapter.split("\n## ").next().unwrap();
+    let record = serde_json::to_value(record).unwrap();
+    for field in record.as_object().unwrap().keys() {
+        assert!(chapter.contains(&format!("\n| `{field}` | ")), "{field} has no row");
+    }
+    for value in inner.iter().map(|field| &record[field]) {
+        let mut found = BTreeSet::new();
+        fields(value, &mut found);
+        let words = value.as_object().into_iter().flat_map(|one| one.keys()).cloned();
+        for word in words.chain(value.as_str().map(str::to_owned)) {
+            assert!(chapter.contains(&format!("\n| `{word}` | ")), "{word} has no row");
+        }
+        for field in found {
+            let is_mentioned =
+                ["`", "\"", "`{\""].iter().any(|quote| chapter.contains(&format!("{quote}{field}")));
+            assert!(is_mentioned, "{field} is not mentioned");
+        }
+    }
+}
+
+#[test]
+fn every_field_of_a_submission_is_described() {
+    let place = Some(Place { turn: TaskId(5), entry: EntryId(6), step: 2 });
+    let reason = || "auth".to_owned();
+    let (options, entry) = (Some(RawJson::empty()), Some(RawJson::empty()));
+    let delivery = Delivery::Steer { late: Late::Return, declining: true };
+    let queued = Queued { parts: vec![], delivery, keep: true, options, entry };
+    let settled = |end| SubmissionState::Settled { end, place };
+    for state in [
+        SubmissionState::Queued(queued),
+        SubmissionState::Placed(place.unwrap()),
+        settled(End::Answered),
+        settled(End::Failed { reason: reason() }),
+        settled(End::Returned { reason: reason() }),
+        settled(End::Written { entry: EntryId(6) }),
+    ] {
+        let record = SubmissionRecord {
+            id: SubmissionId(4),
+            conversation: ConversationId::ROOT,
+            request: Some("r-1".into()),
+            actor: "ada".into(),
+            state,
+            time: Timestamp(0),
+        };
+        check_described("submission", &record, &["state"]);
+    }
+}
+
+#[test]
+fn every_field_of_an_approval_is_described() {
+    let (tool, text, json) = (|| "pay".to_owned(), || "why".to_owned(), RawJson::empty);
+    let verdict = Verdict { effect: Effect::Deny, layer: Layer::Code, rule: text() };
+    let (directory, acts, preview) = (Some("src".to_owned()), vec![], Some(json()));
+    let call =
+        Question::Call { tool: tool(), arguments: json(), directory, acts, verdict, policy: text(), preview };
+    let unknown = Question::Unknown { tool: tool(), arguments: json() };
+    let person = Question::Person { text: text(), choices: vec![text()] };
+    let decided = |decision| ApprovalState::Decided { decision, actor: text(), time: Timestamp(9) };
+    for (question, state) in [
+        (&call, ApprovalState::Open),
+        (&call, ApprovalState::Void { reason: text(), time: Timestamp(9) }),
+        (&call, decided(Decision::Deny { reason: text() })),
+        (&call, decided(Decision::Edit { arguments: json() })),
+        (&unknown, decided(Decision::Happened { text: Some(text()) })),
+        (&person, decided(Decision::Answer { text: text() })),
+    ] {
+        let record = ApprovalRecord {
+            id: ApprovalId(7),
+            conversation: ConversationId::ROOT,
+            call: TaskId(6),
+            turn: Some(TaskId(5)),
+            question: question.clone(),
+            state,
+            until: Some(Timestamp(9)),
+            time: Timestamp(0),
+        };
+        check_described("approval", &record, &["question", "state"]);
+    }
+}
+
 #[test]
 fn the_transcript_view_reads_well() {
     let file = Temporary::new();
@@ -170,6 +257,6 @@ fn the_file_says_what_it_is() {
     drop(block_on(file.open()));
     let header = fs::read(file.path()).unwrap();
     assert_eq!(header[16..18], 4096u16.to_be_bytes(), "the page size");
-    assert_eq!(header[60..64], 3u32.to_be_bytes(), "the schema");
+    assert_eq!(header[60..64], 4u32.to_be_bytes(), "the schema");
     assert_eq!(header[68..72], *b"Evtn", "the application");
 }

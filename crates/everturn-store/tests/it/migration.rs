@@ -2,6 +2,7 @@
 
 mod schema_1;
 mod schema_2;
+mod schema_3;
 
 use std::{
     fs,
@@ -12,7 +13,7 @@ use everturn_core::{
     BoxFuture,
     conversation::Lineage,
     id::SessionId,
-    storage::{EntryQuery, SessionQuery, Store, SubmissionFilter, SubmissionQuery, TaskQuery},
+    storage::{ApprovalQuery, EntryQuery, SessionQuery, Store, SubmissionFilter, SubmissionQuery, TaskQuery},
     verify::Stored,
 };
 use everturn_testkit::block_on;
@@ -35,7 +36,7 @@ struct Old {
 }
 
 /// By schema, from 1.
-const OLD: [Old; 2] = [
+const OLD: [Old; 3] = [
     Old {
         bytes: include_bytes!("../fixtures/schema-1.db"),
         next: include_str!("../../migrations/sqlite/0002_kernel.sql"),
@@ -47,6 +48,12 @@ const OLD: [Old; 2] = [
         next: include_str!("../../migrations/sqlite/0003_tasks.sql"),
         statements: 6,
         check: |store| Box::pin(schema_2::check_contents(store)),
+    },
+    Old {
+        bytes: include_bytes!("../fixtures/schema-3.db"),
+        next: include_str!("../../migrations/sqlite/0004_approvals.sql"),
+        statements: 3,
+        check: |store| Box::pin(schema_3::check_contents(store)),
     },
 ];
 
@@ -97,6 +104,8 @@ async fn stored(store: &Store, session: SessionId) -> Stored {
     all.tasks = store.tasks(TaskQuery { session, live: false, ids: None, owner: None }).await.unwrap();
     let only = SubmissionFilter::All;
     all.submissions = store.submissions(SubmissionQuery { session, only }).await.unwrap();
+    let approvals = store.approvals(ApprovalQuery::of(session)).await.unwrap();
+    all.approvals = approvals.into_iter().map(|row| row.record).collect();
     all.usage = store.usage(session).await.unwrap();
     all
 }
@@ -117,7 +126,9 @@ fn a_migration_that_ends_after_any_statement_is_done_again() {
 
 #[test]
 fn a_migration_that_is_killed_is_done_again() {
-    for (old, statements) in [(0, 1), (0, 9), (0, 14), (0, 20), (1, 1), (1, 3), (1, 5), (1, 6)] {
+    for (old, statements) in
+        [(0, 1), (0, 9), (0, 14), (0, 20), (1, 1), (1, 3), (1, 5), (1, 6), (2, 1), (2, 2), (2, 3)]
+    {
         let old = &OLD[old];
         let file = old.file();
         let mut child = spawn("migration::child_that_is_killed_while_it_migrates", &file.path(), None);

@@ -65,7 +65,7 @@ fn a_newer_store_is_refused_and_left_as_it_is() {
     drop(db);
     let before = contents(file.path().parent().unwrap());
     let error = opened(&file.path());
-    assert_eq!(error.kind(), &ErrorKind::Newer { found: 99, known: 3 }, "{error}");
+    assert_eq!(error.kind(), &ErrorKind::Newer { found: 99, known: 4 }, "{error}");
     assert_eq!(contents(file.path().parent().unwrap()), before);
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use everturn_core::{
+    approval::{ApprovalRecord, Decision},
     clock::Timestamp,
     conversation::Conversation,
     document::{ForkPolicy, History, ScopeKey},
@@ -11,8 +12,8 @@ use everturn_core::{
     json::RawJson,
     memory::Memory,
     storage::{
-        Batch, ChangeQuery, Code, DocumentRecord, DocumentWrite, Due, Durability, NewSession, Part, Revision,
-        RunnableQuery, SessionQuery, Store, ViewQuery, Write,
+        ApprovalQuery, Batch, ChangeQuery, Code, DocumentRecord, DocumentWrite, Due, Durability, NewSession,
+        Part, Revision, RunnableQuery, SessionQuery, Store, ViewQuery, Write,
     },
     submission::{End, SubmissionRecord, SubmissionState},
     task::{TaskOutcome, TaskRecord, TaskState, WaitPolicy},
@@ -33,6 +34,7 @@ struct Life {
     conversations: Vec<Conversation>,
     tasks: Vec<TaskRecord>,
     submissions: Vec<SubmissionRecord>,
+    approvals: Vec<ApprovalRecord>,
     documents: Vec<(DocumentRecord, u64)>,
 }
 
@@ -46,6 +48,7 @@ impl Life {
             conversations,
             tasks: vec![],
             submissions: vec![],
+            approvals: vec![],
             documents: vec![],
         }
     }
@@ -59,13 +62,14 @@ impl Life {
     }
 
     fn write(&mut self) -> Option<Write> {
-        match self.draw(11) {
+        match self.draw(12) {
             0..=2 => Some(self.entry()),
             3 if self.draw(3) == 0 => Some(self.fork()),
             4 | 5 => Some(self.task()),
             6 => Some(self.submission()),
             7..=9 => self.document(),
             10 if self.draw(4) == 0 => Some(self.trim()),
+            11 => self.approval(),
             _ => None,
         }
     }
@@ -133,6 +137,17 @@ impl Life {
         let mut submission = self.submissions.swap_remove(at);
         submission.state = SubmissionState::Settled { end: End::Answered, place: None };
         submission.into_write()
+    }
+
+    fn approval(&mut self) -> Option<Write> {
+        if self.approvals.is_empty() || self.draw(2) == 0 {
+            let at = self.draw(self.tasks.len().max(1));
+            let approval = self.scene.approval(self.tasks.get(at)?);
+            self.approvals.push(approval.clone());
+            return Some(approval.into_write());
+        }
+        let at = self.draw(self.approvals.len());
+        Some(Scene::decided(self.approvals.swap_remove(at), Decision::DidNotHappen).into_write())
     }
 
     fn document(&mut self) -> Option<Write> {
@@ -223,6 +238,9 @@ fn a_view_is_what_the_memory_store_says() {
             }
             let rows = memory.sessions(SessionQuery::default()).await.unwrap();
             assert_eq!(sqlite.sessions(SessionQuery::default()).await.unwrap(), rows, "bytes too");
+            let all = ApprovalQuery::of(session);
+            let expected = memory.approvals(all.clone()).await.unwrap();
+            assert_eq!(sqlite.approvals(all).await.unwrap(), expected, "seed {seed}");
             let unknown = ViewQuery { session, part: Part::Conversation(ConversationId(9_999)) };
             let expected = memory.view(unknown.clone()).await.unwrap_err();
             assert_eq!(sqlite.view(unknown).await.unwrap_err().to_string(), expected.to_string());

@@ -1,6 +1,7 @@
 //! What commits changed, read from their rows.
 
 use everturn_core::{
+    approval::Decision,
     clock::Timestamp,
     document::History,
     entry::EntryRecord,
@@ -62,11 +63,17 @@ pub async fn what_a_commit_changed_is_read_from_its_rows(store: &Store) {
     let fork = root.fork(ConversationId(scene.mint()), first.id, None, Timestamp(7));
     let inner = scene.entry_in(fork.id, "c");
     let (task, submission) = (scene.task(), scene.submission(Some("r-1")));
+    let approval = scene.approval(&task);
     let notes = Notes::new(&mut scene, History::Latest);
     let base = notes.base("0");
     let records = [first.clone(), second.clone(), inner.clone()].map(IntoWrite::into_write);
-    let others =
-        [fork.clone().into_write(), task.clone().into_write(), submission.clone().into_write(), base.clone()];
+    let others = [
+        fork.clone().into_write(),
+        task.clone().into_write(),
+        submission.clone().into_write(),
+        approval.clone().into_write(),
+        base.clone(),
+    ];
     scene.commit(records.into_iter().chain(others).collect()).await.unwrap();
     let creation = Change { conversations: vec![root], ..Change::of(Seq(1)) };
     let commit = Change {
@@ -75,6 +82,7 @@ pub async fn what_a_commit_changed_is_read_from_its_rows(store: &Store) {
         entries: vec![first, second, inner],
         tasks: vec![task],
         submissions: vec![submission],
+        approvals: vec![approval],
         documents: vec![notes.told(&base)],
     };
     assert_eq!(changes(&scene, 0).await, told(&scene, vec![creation, commit.clone()]));
@@ -122,6 +130,25 @@ pub async fn work_is_told_where_it_changed_last(store: &Store) {
     let ended = Change { tasks: vec![task], submissions: vec![submission], ..of_entry(&answered) };
     assert_eq!(changes(&scene, 1).await, told(&scene, vec![begun, ended.clone()]));
     assert_eq!(changes(&scene, 2).await, told(&scene, vec![ended]));
+}
+
+/// Questions are told as they are now, in the commit that decided them or made them void.
+pub async fn a_question_is_told_where_it_changed_last(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    let call = scene.task();
+    let [decided, open] = [scene.approval(&call), scene.approval(&call)];
+    let asked = [call.clone().into_write(), decided.clone().into_write(), open.clone().into_write()];
+    scene.commit(asked.into()).await.unwrap();
+    let approvals = vec![decided.clone(), open.clone()];
+    let asked = Change { tasks: vec![call], approvals, ..Change::of(Seq(2)) };
+    assert_eq!(changes(&scene, 1).await, told(&scene, vec![asked.clone()]));
+
+    let decided = Scene::decided(decided, Decision::Stop);
+    scene.commit(vec![decided.clone().into_write()]).await.unwrap();
+    let asked = Change { approvals: vec![open], ..asked };
+    let answered = Change { approvals: vec![decided], ..Change::of(Seq(3)) };
+    assert_eq!(changes(&scene, 1).await, told(&scene, vec![asked, answered.clone()]));
+    assert_eq!(changes(&scene, 2).await, told(&scene, vec![answered]));
 }
 
 /// Of a document whose old revisions are gone the oldest base that is left comes first, whatever the place.

@@ -1,15 +1,16 @@
 //! How things end: sessions that are deleted, entries that are purged, history that is trimmed.
 
 use everturn_core::{
+    approval::{ApprovalRecord, Decision},
     clock::Timestamp,
     document::History,
     entry::Head,
     error::ErrorKind,
     id::{ConversationId, Epoch, Seq, SessionId},
     storage::{
-        ChangeQuery, Code, Create, Created, EntryQuery, EpochStart, MailFilter, MailRow, NewSession, Only,
-        Part, Posted, Receipt, RunnableQuery, SessionQuery, Store, SubmissionFilter, SubmissionQuery, Taken,
-        TaskQuery, ViewQuery, Write,
+        ApprovalQuery, ChangeQuery, Code, Create, Created, EntryQuery, EpochStart, MailFilter, MailRow,
+        NewSession, Only, Part, Posted, Receipt, RunnableQuery, SessionQuery, Store, SubmissionFilter,
+        SubmissionQuery, Taken, TaskQuery, ViewQuery, Write,
     },
     task::{TaskRecord, TaskState, WaitPolicy},
 };
@@ -201,6 +202,30 @@ pub async fn a_trim_drops_ended_work(store: &Store) {
     assert_eq!(store.submissions(by_request("r-3")).await.unwrap(), [later]);
     let again = scene.submission(Some("r-1"));
     scene.commit(vec![again.into_write()]).await.expect("its request id is free again");
+}
+
+/// A trim drops what was decided up to a commit. A call can ask what was decided for as long as it lives.
+pub async fn a_trim_drops_approvals_that_are_over(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    let [live, ended] = [scene.task(), Scene::ended(scene.task())];
+    let decided = |approval| Scene::decided(approval, Decision::DidNotHappen);
+    let (kept, open) = (decided(scene.approval(&live)), scene.approval(&live));
+    let [dropped, later] = [decided(scene.approval(&ended)), scene.approval(&ended)];
+    let mut writes = vec![live.clone().into_write(), ended.into_write()];
+    writes.extend([&kept, &open, &dropped, &later].map(|one| one.clone().into_write()));
+    scene.commit(writes).await.unwrap();
+    let later = decided(later);
+    scene.commit(vec![later.clone().into_write()]).await.unwrap();
+    scene.commit(vec![Write::Trim(Seq(2))]).await.unwrap();
+    assert_eq!(approvals_left(&scene).await, [kept, open.clone(), later.clone()]);
+
+    scene.commit(vec![Scene::ended(live).into_write(), Write::Trim(Seq(2))]).await.unwrap();
+    assert_eq!(approvals_left(&scene).await, [open, later], "nobody can ask any more");
+}
+
+async fn approvals_left(scene: &Scene) -> Vec<ApprovalRecord> {
+    let rows = scene.store.approvals(ApprovalQuery::of(scene.id())).await.unwrap();
+    rows.into_iter().map(|row| row.record).collect()
 }
 
 /// All tasks that the scene's session still has.

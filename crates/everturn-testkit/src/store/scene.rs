@@ -1,11 +1,12 @@
 //! A session to act on: keeps lease, head and ids, so that a promise only says what matters to it.
 
 use everturn_core::{
+    approval::{ApprovalRecord, ApprovalState, Decision, Question},
     clock::Timestamp,
     conversation::{Conversation, Lineage},
     entry::{Entry, EntryRecord},
     error::Result,
-    id::{ConversationId, EntryId, Epoch, OwnerId, Seq, SessionId, SubmissionId, TaskId},
+    id::{ApprovalId, ConversationId, EntryId, Epoch, OwnerId, Seq, SessionId, SubmissionId, TaskId},
     json::RawJson,
     message::Message,
     storage::{
@@ -82,7 +83,8 @@ macro_rules! into_write {
     };
 }
 
-into_write! { EntryRecord => Entry, Conversation => Conversation, TaskRecord => Task, SubmissionRecord => Submission }
+into_write! { EntryRecord => Entry, Conversation => Conversation, TaskRecord => Task, SubmissionRecord => Submission,
+ApprovalRecord => Approval }
 
 impl Scene {
     /// The scene of session 1.
@@ -198,6 +200,26 @@ impl Scene {
             state: SubmissionState::Queued(Queued::default()),
             time: Timestamp(7),
         }
+    }
+
+    /// A question of a task that the next commit opens.
+    pub fn approval(&mut self, call: &TaskRecord) -> ApprovalRecord {
+        ApprovalRecord {
+            id: ApprovalId(self.mint()),
+            conversation: call.conversation,
+            call: call.id,
+            turn: None,
+            question: Question::Unknown { tool: "pay".into(), arguments: json(r#"{ "amount":1.50 }"#) },
+            state: ApprovalState::Open,
+            until: None,
+            time: Timestamp(7),
+        }
+    }
+
+    /// Decides an approval.
+    pub fn decided(approval: ApprovalRecord, decision: Decision) -> ApprovalRecord {
+        let state = ApprovalState::Decided { decision, actor: LOCAL.into(), time: Timestamp(9) };
+        ApprovalRecord { state, ..approval }
     }
 
     /// Ends a task.

@@ -4,12 +4,13 @@ use everturn_core::{
     clock::Timestamp,
     error::ErrorKind,
     id::{ConversationId, EntryId, TaskId},
+    message::Part,
     storage::{Store, SubmissionFilter, SubmissionQuery, Write},
-    submission::{End, Place, SubmissionState},
+    submission::{Delivery, End, Late, Place, Queued, SubmissionRecord, SubmissionState},
     usage::{RequestEnd, UsageRow},
 };
 
-use super::scene::{IntoWrite, Scene};
+use super::scene::{IntoWrite, Scene, json};
 
 fn query(scene: &Scene, only: SubmissionFilter) -> SubmissionQuery {
     SubmissionQuery { session: scene.id(), only }
@@ -34,6 +35,36 @@ pub async fn a_submission_is_replaced_as_it_moves(store: &Store) {
         let found = query(&scene, SubmissionFilter::Id(submission.id));
         assert_eq!(store.submissions(found).await.unwrap(), [submission.clone()]);
     }
+}
+
+/// How it wants to be delivered, by whom, and what its turn goes by, comes back as it was, JSON byte for byte.
+pub async fn a_submission_keeps_how_it_wants_to_be_delivered(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    let (options, entry) = (json(r#"{ "steps":1.0 }"#), json(r#"{"kind":"app.note","body":{ "n":1 }}"#));
+    let steer = |late, declining| Delivery::Steer { late, declining };
+    let mut submissions = Vec::new();
+    for delivery in [
+        Delivery::FollowUp,
+        steer(Late::FollowUp, false),
+        steer(Late::FollowUp, true),
+        steer(Late::Return, false),
+        steer(Late::Return, true),
+        Delivery::Write,
+    ] {
+        let keep = delivery == Delivery::FollowUp;
+        let entry = (delivery == Delivery::Write).then(|| entry.clone());
+        let parts = vec![Part::Text("go on".into())];
+        let queued = Queued { parts, delivery, keep, options: Some(options.clone()), entry };
+        let state = SubmissionState::Queued(queued);
+        submissions.push(SubmissionRecord { actor: "ada".into(), state, ..scene.submission(None) });
+    }
+    let end = End::Written { entry: EntryId(4) };
+    let state = SubmissionState::Settled { end, place: None };
+    submissions.push(SubmissionRecord { state, ..scene.submission(None) });
+    let place = Place { turn: TaskId(3), entry: EntryId(4), step: 7 };
+    submissions.push(SubmissionRecord { state: SubmissionState::Placed(place), ..scene.submission(None) });
+    scene.commit(submissions.iter().cloned().map(IntoWrite::into_write).collect()).await.unwrap();
+    assert_eq!(store.submissions(query(&scene, SubmissionFilter::All)).await.unwrap(), submissions);
 }
 
 /// Repeating a request id finds what it had started, settled or not.

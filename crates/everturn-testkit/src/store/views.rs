@@ -1,6 +1,7 @@
 //! A part of a session as it is.
 
 use everturn_core::{
+    approval::{ApprovalRecord, Decision},
     clock::Timestamp,
     conversation::Conversation,
     document::{History, ScopeKey},
@@ -30,6 +31,7 @@ struct Stage {
     documents: [DocumentState; 4],
     tasks: [TaskRecord; 2],
     submissions: [SubmissionRecord; 2],
+    approvals: [ApprovalRecord; 2],
     entries: [EntryRecord; 2],
 }
 
@@ -55,18 +57,25 @@ impl Stage {
         let tasks = [ROOT, fork.id].map(|conversation| TaskRecord { conversation, ..scene.task() });
         let submissions =
             [ROOT, fork.id].map(|conversation| SubmissionRecord { conversation, ..scene.submission(None) });
-        let over =
-            [Scene::ended(scene.task()).into_write(), Scene::settled(scene.submission(None)).into_write()];
+        let approvals = [&tasks[0], &tasks[1]].map(|task| scene.approval(task));
+        let decided = Scene::decided(scene.approval(&tasks[0]), Decision::DidNotHappen);
+        let over = [
+            Scene::ended(scene.task()).into_write(),
+            Scene::settled(scene.submission(None)).into_write(),
+            decided.into_write(),
+        ];
         let writes = std::iter::once(inner.clone().into_write())
             .chain(over)
             .chain(notes.iter().map(|notes| notes.base("0")))
             .chain(tasks.clone().map(IntoWrite::into_write))
-            .chain(submissions.clone().map(IntoWrite::into_write));
+            .chain(submissions.clone().map(IntoWrite::into_write))
+            .chain(approvals.clone().map(IntoWrite::into_write));
         let batch = scene.batch(writes.collect());
         let seq = batch.seq.0;
         scene.send(batch).await.unwrap();
         let documents = notes.map(|notes| notes.state("0", &[], [seq, 1]));
-        Self { scene, conversations: [root, fork], documents, tasks, submissions, entries: [said, inner] }
+        let (conversations, entries) = ([root, fork], [said, inner]);
+        Self { scene, conversations, documents, tasks, submissions, approvals, entries }
     }
 
     fn nothing(&self) -> View {
@@ -78,7 +87,7 @@ impl Stage {
     }
 }
 
-/// Everything but the transcripts: of work, what has not ended.
+/// Everything but the transcripts: of work, what has not ended; of questions, those that are open.
 pub async fn everything_is_all_that_lives(store: &Store) {
     let stage = Stage::new(store).await;
     let expected = View {
@@ -86,6 +95,7 @@ pub async fn everything_is_all_that_lives(store: &Store) {
         documents: stage.documents.to_vec(),
         tasks: stage.tasks.to_vec(),
         submissions: stage.submissions.to_vec(),
+        approvals: stage.approvals.to_vec(),
         ..stage.nothing()
     };
     stage.check(Part::Everything, expected).await;
@@ -101,6 +111,7 @@ pub async fn a_conversation_is_seen_with_what_belongs_to_it(store: &Store) {
             documents: vec![stage.documents[at + 1].clone()],
             tasks: vec![stage.tasks[at].clone()],
             submissions: vec![stage.submissions[at].clone()],
+            approvals: vec![stage.approvals[at].clone()],
             ..stage.nothing()
         };
         stage.check(Part::Conversation(stage.conversations[at].id), expected).await;

@@ -22,10 +22,10 @@ use everturn_core::{
     entry::EntryRecord,
     id::{BlobId, ConversationId, Epoch, OwnerId, SessionId, UploadId},
     storage::{
-        Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim, Committed, Create, Created,
-        DocumentQuery, DocumentState, Due, Durability, EntryQuery, Hit, Lease, Mail, MailFilter, MailRow,
-        Posted, RunnableQuery, Seal, SearchQuery, SessionQuery, SessionRow, Stats, Storage, Store,
-        SubmissionQuery, Swept, TaskQuery, View, ViewQuery, Write,
+        ApprovalQuery, ApprovalRow, Batch, BlobPart, BlobQuery, ChangeQuery, Changes, Chunk, Claim,
+        Committed, Create, Created, DocumentQuery, DocumentState, Due, Durability, EntryQuery, Hit, Lease,
+        Mail, MailFilter, MailRow, Posted, RunnableQuery, Seal, SearchQuery, SessionQuery, SessionRow, Stats,
+        Storage, Store, SubmissionQuery, Swept, TaskQuery, View, ViewQuery, Write,
     },
     submission::SubmissionRecord,
     task::TaskRecord,
@@ -213,6 +213,20 @@ impl Storage for Logged {
 
     async fn submissions(&self, query: SubmissionQuery) -> Result<Vec<SubmissionRecord>> {
         self.read(query.session, |state| state.submissions(&query.only))
+    }
+
+    async fn approvals(&self, query: ApprovalQuery) -> Result<Vec<ApprovalRow>> {
+        let tables = self.tables();
+        let states: Vec<_> = match query.session {
+            Some(session) => vec![tables.state(session)?],
+            None => tables.states().collect(),
+        };
+        let all = states.iter().flat_map(|state| {
+            let session = state.row.id;
+            let records = state.approvals.values().map(|(_, record)| record.clone());
+            records.map(move |record| ApprovalRow { session, record })
+        });
+        Ok(all.filter(|row| query.wants(row.session, &row.record)).take(query.limit).collect())
     }
 
     async fn usage(&self, session: SessionId) -> Result<Vec<UsageRow>> {

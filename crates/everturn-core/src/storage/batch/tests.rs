@@ -4,8 +4,9 @@ use super::*;
 use crate::{
     conversation::Conversation,
     entry::Entry,
-    id::{ConversationId, EntryId, SubmissionId},
+    id::{ApprovalId, ConversationId, EntryId, SubmissionId},
     json::RawJson,
+    policy::{Act, Effect, Layer, Verdict},
     submission::LOCAL,
     task::{Blocked, BlockedBy, Signal, TaskFailure, WaitPolicy},
     usage::RequestEnd,
@@ -39,6 +40,32 @@ fn submission(state: SubmissionState) -> Write {
     Write::Submission(SubmissionRecord { id, conversation, request, actor, state, time: Timestamp(0) })
 }
 
+fn approval(question: Question, state: ApprovalState) -> Write {
+    Write::Approval(ApprovalRecord {
+        id: ApprovalId(7),
+        conversation: ConversationId::ROOT,
+        call: TaskId(6),
+        turn: Some(TaskId(5)),
+        question,
+        state,
+        until: None,
+        time: Timestamp(0),
+    })
+}
+
+/// A question of a call whose texts are as given, in their order: tool, directory, act, rule and policy.
+fn call([tool, directory, act, rule, policy]: [String; 5], preview: Option<RawJson>) -> Question {
+    Question::Call {
+        tool,
+        arguments: RawJson::empty(),
+        directory: Some(directory),
+        acts: vec![Act::Write(act)],
+        verdict: Verdict { effect: Effect::Allow, layer: Layer::Code, rule },
+        policy,
+        preview,
+    }
+}
+
 fn purged() -> Write {
     Write::Purge(EntryRecord {
         id: EntryId(2),
@@ -61,6 +88,11 @@ fn all_text_and_json_that_a_write_brings_is_weighed() {
     let error = || TaskFailure::new("declined", long());
     let queued = |queued| submission(SubmissionState::Queued(queued));
     let settled = |end| submission(SubmissionState::Settled { end, place: None });
+    let asked = |question| approval(question, ApprovalState::Open);
+    let decided = |decision| {
+        let state = ApprovalState::Decided { decision, actor: LOCAL.into(), time: Timestamp(9) };
+        approval(call(Default::default(), None), state)
+    };
     let refused = Receipt::Refused { kind: "not_found".into(), message: long() };
     for write in [
         task(TaskState::Ready { checkpoint: Some(json()) }, None),
@@ -84,6 +116,20 @@ fn all_text_and_json_that_a_write_brings_is_weighed() {
         queued(Queued { entry: Some(json()), ..Queued::default() }),
         settled(End::Failed { reason: long() }),
         settled(End::Returned { reason: long() }),
+        asked(call([long(), "".into(), "".into(), "".into(), "".into()], None)),
+        asked(call(["".into(), long(), "".into(), "".into(), "".into()], None)),
+        asked(call(["".into(), "".into(), long(), "".into(), "".into()], None)),
+        asked(call(["".into(), "".into(), "".into(), long(), "".into()], None)),
+        asked(call(["".into(), "".into(), "".into(), "".into(), long()], None)),
+        asked(call(Default::default(), Some(json()))),
+        asked(Question::Unknown { tool: "pay".into(), arguments: json() }),
+        asked(Question::Person { text: long(), choices: vec![] }),
+        asked(Question::Person { text: "which?".into(), choices: vec![long()] }),
+        decided(Decision::Deny { reason: long() }),
+        decided(Decision::Edit { arguments: json() }),
+        decided(Decision::Happened { text: Some(long()) }),
+        decided(Decision::Answer { text: long() }),
+        approval(call(Default::default(), None), ApprovalState::Void { reason: long(), time: Timestamp(9) }),
         Write::Taken(Taken { key: "abort 5".into(), receipt: refused }),
         purged(),
     ] {
@@ -109,11 +155,13 @@ fn many_small_records_weigh_about_what_they_store() {
     };
     let ready = TaskState::Ready { checkpoint: Some(RawJson::empty()) };
     let (small, asked) = (task(ready, None), submission(SubmissionState::Queued(Queued::default())));
+    let question = approval(call(["write"; 5].map(str::to_owned), None), ApprovalState::Open);
     for (stored, write) in [
         (serde_json::to_string(&deep), Write::Conversation(deep)),
         (serde_json::to_string(&row), Write::Usage(row)),
         (record(&small), small),
         (record(&asked), asked),
+        (record(&question), question),
     ] {
         let stored = stored.expect("it is JSON").len() as u64;
         let weight = write.weight();
@@ -125,6 +173,7 @@ fn record(write: &Write) -> serde_json::Result<String> {
     match write {
         Write::Task(task) => serde_json::to_string(task),
         Write::Submission(submission) => serde_json::to_string(submission),
+        Write::Approval(approval) => serde_json::to_string(approval),
         _ => Ok(String::new()),
     }
 }

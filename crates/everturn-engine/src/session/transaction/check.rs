@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use everturn_core::{
     Error, ErrorKind, Result,
+    approval::{ApprovalRecord, ApprovalState, Decision, Question},
     document::ScopeKey,
     entry::{Entry, EntryRecord},
     id::{ConversationId, EntryId, TaskId},
     limits::Limits,
     storage::{DocumentWrite, EntryQuery, Revision, Write, weight_of_task},
+    submission::SubmissionRecord,
     task::{TaskRecord, tree},
 };
 
@@ -74,10 +76,12 @@ impl Transaction {
                 self.check_new_task(task)
             }
             Write::Submission(one) => {
-                if let Some(request) = &one.request {
-                    self.limits().check_name("the request id of a submission", request)?;
-                }
+                self.check_submission(one)?;
                 self.check_conversation(one.conversation, || format!("submission {}", one.id)).await
+            }
+            Write::Approval(one) => {
+                self.check_approval(one, write)?;
+                self.check_conversation(one.conversation, || format!("approval {}", one.id)).await
             }
             Write::Document(write) => self.check_document(write).await,
             Write::Usage(row) => {
@@ -87,6 +91,54 @@ impl Transaction {
             Write::Labels(given) => labels(given, self.limits()),
             // What these refer to is in the store, which checks it.
             Write::Taken(_) | Write::Blob(_) | Write::Purge(_) | Write::Trim(_) => Ok(()),
+        }
+    }
+
+    fn check_submission(&self, one: &SubmissionRecord) -> Result<()> {
+        let limits = self.limits();
+        if let Some(request) = &one.request {
+            limits.check_name("the request id of a submission", request)?;
+        }
+        limits.check_name("the actor of a submission", &one.actor)?;
+        let queued = one.queued().into_iter();
+        for json in queued.flat_map(|queued| queued.options.iter().chain(&queued.entry)) {
+            let what = format!("submission {}", one.id);
+            limits.check(&what, json.get().len(), limits.entry)?;
+            limits.check_depth(&what, json.get())?;
+        }
+        Ok(())
+    }
+
+    /// Who asks is there, and waits while the question is open.
+    fn check_approval(&self, one: &ApprovalRecord, write: &Write) -> Result<()> {
+        let (what, limits) = (format!("approval {}", one.id), self.limits());
+        limits.check(&what, usize::try_from(write.weight()).unwrap_or(usize::MAX), limits.entry)?;
+        let (mut json, mut name) = (Vec::new(), None);
+        match &one.question {
+            Question::Call { tool, arguments, preview, .. } => {
+                name = Some(tool);
+                json.extend(preview.iter().chain([arguments]));
+            }
+            Question::Unknown { tool, arguments } => (name, json) = (Some(tool), vec![arguments]),
+            Question::Person { .. } => {}
+        }
+        if let ApprovalState::Decided { decision, actor, .. } = &one.state {
+            limits.check_name("the actor of a decision", actor)?;
+            if !one.question.takes(decision) {
+                return Err(Error::invalid(format!(
+                    "commit {what}: what was decided does not fit what is asked"
+                )));
+            }
+            if let Decision::Edit { arguments } = decision {
+                json.push(arguments);
+            }
+        }
+        name.map_or(Ok(()), |name| limits.check_name("the tool of an approval", name))?;
+        json.into_iter().try_for_each(|json| limits.check_depth(&what, json.get()))?;
+        let call = self.task(one.call);
+        match call.is_some_and(|call| !one.is_open() || call.outcome().is_none()) {
+            true => Ok(()),
+            false => Err(Error::invalid(format!("commit {what}: task {}, its call, is not live", one.call))),
         }
     }
 

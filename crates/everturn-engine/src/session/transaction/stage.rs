@@ -117,7 +117,7 @@ impl Transaction {
     }
 
     /// Takes an entry's contents away, for good: a secret that leaked. Its place, kind, head and the hash of its contents
-    /// stay; what it edited stays omitted. What a call was given is in the record of its task too, until that is trimmed.
+    /// stay; what it edited stays omitted. What a call was given is in the records of its task and of its approvals too, until those are trimmed.
     /// Purging again changes nothing.
     ///
     /// Errors: `NotFound` when the conversation does not see the entry; `Invalid` for one of this transaction, and for the account of
@@ -142,8 +142,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Drops ended tasks, settled submissions, receipts and superseded revisions of commits up to `below`. Tasks that live
-    /// ones own or wait for stay. A watcher that comes from before gets everything anew.
+    /// Drops ended tasks, settled submissions, approvals that are not open, receipts and superseded revisions of commits up
+    /// to `below`. Tasks that live ones own or wait for stay, and so do approvals of live calls. A watcher that comes from before gets everything anew.
     ///
     /// Errors: `Invalid` beyond the last commit.
     pub fn trim(&mut self, below: Seq) -> Result<()> {

@@ -7,7 +7,8 @@ use std::{
 
 use everturn_core::{
     Error, Result,
-    id::{ConversationId, TaskId},
+    approval::{ApprovalRecord, ApprovalState},
+    id::{ApprovalId, ConversationId, TaskId},
     storage::{Due, TaskQuery, Write},
     submission::{End, SubmissionRecord, SubmissionState},
     task::{
@@ -162,6 +163,37 @@ impl Transaction {
                 self.put_submission(SubmissionRecord { state, ..submission });
             }
         }
+    }
+
+    /// Nobody waits any more for what a task asked, once how it ends is settled.
+    pub(super) fn void_approvals(&mut self) {
+        let over =
+            self.staged_tasks().filter_map(|task| task.outcome().map(|outcome| (task.id, outcome.word())));
+        let over: Vec<(TaskId, &str)> = over.collect();
+        for (call, word) in over {
+            for approval in self.open_approvals(Some(call)) {
+                let reason = format!("its call has {word}");
+                let state = ApprovalState::Void { reason, time: self.time };
+                self.put_approval(ApprovalRecord { state, ..ApprovalRecord::clone(&approval) });
+            }
+        }
+    }
+
+    /// The approvals that are open in this transaction, oldest first; only those of a call, where one is named.
+    pub(crate) fn open_approvals(&self, call: Option<TaskId>) -> Vec<Arc<ApprovalRecord>> {
+        let mut ids: BTreeSet<ApprovalId> = {
+            let state = self.session.0.state();
+            match call {
+                Some(call) => state.live.asked_by(call).collect(),
+                None => state.live.approvals().map(|one| one.id).collect(),
+            }
+        };
+        ids.extend(self.writes.iter().filter_map(|write| match write {
+            Write::Approval(one) => Some(one.id),
+            _ => None,
+        }));
+        let found = ids.into_iter().filter_map(|id| self.approval(id));
+        found.filter(|one| one.is_open() && call.is_none_or(|call| one.call == call)).collect()
     }
 
     /// The submissions that are placed in a task, as they stand in this transaction.

@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc};
 
 use everturn_core::{
     Result,
+    approval::ApprovalRecord,
     conversation::Conversation,
     document::{Document, ScopeKey, Value},
     entry::EntryRecord,
@@ -33,14 +34,16 @@ pub struct Baseline {
     pub tasks: Vec<TaskRecord>,
     /// Submissions that have not ended.
     pub submissions: Vec<SubmissionRecord>,
+    /// Approvals that are open.
+    pub approvals: Vec<ApprovalRecord>,
 }
 
 impl Baseline {
     /// Errors: `Corrupt` when a document does not fold.
     pub(super) fn of(view: View) -> Result<Self> {
-        let View { conversations, entries, documents, tasks, submissions, .. } = view;
+        let View { conversations, entries, documents, tasks, submissions, approvals, .. } = view;
         let documents = DocumentView::fold(&documents)?;
-        Ok(Self { conversations, entries, documents, tasks, submissions })
+        Ok(Self { conversations, entries, documents, tasks, submissions, approvals })
     }
 }
 

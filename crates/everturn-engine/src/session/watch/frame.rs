@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use everturn_core::{
+    approval::ApprovalRecord,
     conversation::Conversation,
     cursor::Cursor,
     document::{Operation, ScopeKey},
@@ -77,6 +78,8 @@ pub struct Changed {
     pub tasks: Vec<Arc<TaskRecord>>,
     /// Submissions that it created or moved. When it is told again: those that nothing moved since.
     pub submissions: Vec<Arc<SubmissionRecord>>,
+    /// Approvals that it opened, decided or made void. When it is told again: those that nothing changed since.
+    pub approvals: Vec<Arc<ApprovalRecord>>,
 }
 
 /// A document that a commit changed.
@@ -136,6 +139,7 @@ impl Changed {
         let conversations = adopted.conversations.iter().filter(|one| is_in(one.id));
         let entries = adopted.entries.iter().filter(|entry| is_in(entry.conversation));
         let submissions = adopted.submissions.iter().filter(|one| is_in(one.conversation));
+        let approvals = adopted.approvals.iter().filter(|one| is_in(one.conversation));
         let tasks = adopted.tasks.iter().filter(|task| *part == Part::Tasks || is_in(task.conversation));
         let documents = adopted.documents.iter().filter(|revised| has_document(part, &revised.record));
         Self {
@@ -144,17 +148,19 @@ impl Changed {
             documents: documents.map(Revision::from).collect(),
             tasks: tasks.cloned().collect(),
             submissions: submissions.cloned().collect(),
+            approvals: approvals.cloned().collect(),
         }
     }
 
     /// Whether it says nothing.
     pub(super) fn is_empty(&self) -> bool {
-        let Self { conversations, entries, documents, tasks, submissions } = self;
+        let Self { conversations, entries, documents, tasks, submissions, approvals } = self;
         conversations.is_empty()
             && entries.is_empty()
             && documents.is_empty()
             && tasks.is_empty()
             && submissions.is_empty()
+            && approvals.is_empty()
     }
 }
 
@@ -169,6 +175,7 @@ pub(super) fn concerns(part: &Part, adopted: &Adopted) -> bool {
             adopted.entries.iter().any(|entry| is_in(entry.conversation))
                 || adopted.documents.iter().any(|one| has_document(part, &one.record))
                 || adopted.submissions.iter().any(|one| is_in(one.conversation))
+                || adopted.approvals.iter().any(|one| is_in(one.conversation))
                 || adopted.tasks.iter().any(|task| is_in(task.conversation))
                 || adopted.conversations.iter().any(|one| is_in(one.id))
         }

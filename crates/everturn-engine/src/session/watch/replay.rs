@@ -41,13 +41,14 @@ struct Documents(HashMap<DocumentId, Arc<Committed>>);
 
 impl Documents {
     fn adopted(&mut self, change: Change) -> Result<Adopted> {
-        let Change { seq, conversations, entries, tasks, submissions, documents } = change;
+        let Change { seq, conversations, entries, tasks, submissions, approvals, documents } = change;
         let documents = documents.into_iter().map(|document| self.revise(seq, document));
         Ok(Adopted {
             conversations: conversations.into_iter().map(Arc::new).collect(),
             entries: entries.into_iter().map(Arc::new).collect(),
             tasks: tasks.into_iter().map(Arc::new).collect(),
             submissions: submissions.into_iter().map(Arc::new).collect(),
+            approvals: approvals.into_iter().map(Arc::new).collect(),
             documents: documents.collect::<Result<_>>()?,
             ..Adopted::default()
         })

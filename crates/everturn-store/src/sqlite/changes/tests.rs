@@ -19,6 +19,8 @@ fn every_place_is_entered_through_its_index_and_nothing_is_sorted() {
         (TASKS_ENDED, "task_ended (sid=? AND seq>?)"),
         (SUBMISSIONS_LIVE, "submission_live (sid=?)"),
         (SUBMISSIONS_SETTLED, "submission_settled (sid=? AND seq>?)"),
+        (APPROVALS_OPEN, "approval_open (sid=?)"),
+        (APPROVALS_OVER, "approval_over (sid=? AND seq>?)"),
         (DOCUMENTS_LIVE, "document_live (sid=?)"),
         (DOCUMENTS_KEPT, "document_kept (sid=? AND retired>?)"),
         (DOCUMENTS_RETIRED, "document_retired (sid=? AND retired>?)"),

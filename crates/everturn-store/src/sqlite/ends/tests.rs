@@ -6,7 +6,7 @@ use crate::sqlite::{empty, plan};
 #[test]
 fn a_trim_enters_every_table_through_an_index() {
     let (_directory, db) = empty();
-    for sql in TRIM.into_iter().chain([TASKS, BASES, OLDER]) {
+    for sql in TRIM.into_iter().chain([TASKS, APPROVALS, BASES, OLDER]) {
         let steps = plan(&db, sql);
         let is_search = |step: &String| {
             let is_list = ["SUBQUERY", "USING INDEX FOR IN", "SCAN json_each ", "BLOOM FILTER"];

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use everturn_core::{
     Error, Result,
+    approval::ApprovalRecord,
     clock::Timestamp,
     conversation::Conversation,
     document::ScopeKey,
@@ -92,6 +93,10 @@ impl State {
         self.submissions.values().map(|(_, one)| one).filter(wanted).cloned().collect()
     }
 
+    fn open_approvals(&self) -> Vec<ApprovalRecord> {
+        self.approvals.values().map(|(_, one)| one).filter(|one| one.is_open()).cloned().collect()
+    }
+
     pub(super) fn runs_by(&self, query: &RunnableQuery) -> Option<Due> {
         let is_owned = self.row.owner.is_some_and(|(_, until)| until > query.now);
         let has_mail = self.mail.iter().any(|(_, row)| row.receipt.is_none());
@@ -132,6 +137,7 @@ impl State {
                 view.conversations = self.conversations.values().map(|(_, one)| one.clone()).collect();
                 view.documents = self.documents(None);
                 view.submissions = self.submissions(&SubmissionFilter::Live);
+                view.approvals = self.open_approvals();
             }
             Part::Conversation(id) => {
                 let found = self.conversations.get(id).map(|(_, one)| one.clone());
@@ -148,6 +154,8 @@ impl State {
                 view.tasks.retain(|task| task.conversation == *id);
                 view.submissions = self.submissions(&SubmissionFilter::Live);
                 view.submissions.retain(|one| one.conversation == *id);
+                view.approvals = self.open_approvals();
+                view.approvals.retain(|one| one.conversation == *id);
             }
         }
         Ok(view)
@@ -193,6 +201,9 @@ impl State {
         }
         for (seq, one) in self.submissions.values() {
             at(*seq, &|change| change.submissions.push(one.clone()));
+        }
+        for (seq, one) in self.approvals.values() {
+            at(*seq, &|change| change.approvals.push(one.clone()));
         }
         for (seq, DocumentWrite { record, number, revision }) in &self.revisions {
             let (record, number, revision) = (record, *number, revision);

@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use everturn_core::{
     Error, Result,
+    approval::ApprovalRecord,
     clock::Timestamp,
     conversation::Conversation,
     document::History,
     entry::EntryRecord,
-    id::{BlobId, ConversationId, DocumentId, EntryId, Epoch, OwnerId, Seq, SubmissionId, TaskId},
+    id::{
+        ApprovalId, BlobId, ConversationId, DocumentId, EntryId, Epoch, OwnerId, Seq, SubmissionId, TaskId,
+    },
     storage::{
         Batch, Claim, Committed, Create, DocumentWrite, Due, EpochStart, Lease, Mail, MailRow, Posted,
         Receipt, Revision, SessionRow, Write,
@@ -38,6 +41,7 @@ pub(super) struct State {
     pub(super) entries: BTreeMap<EntryId, EntryRecord>,
     pub(super) tasks: BTreeMap<TaskId, (Seq, TaskRecord)>,
     pub(super) submissions: BTreeMap<SubmissionId, (Seq, SubmissionRecord)>,
+    pub(super) approvals: BTreeMap<ApprovalId, (Seq, ApprovalRecord)>,
     pub(super) revisions: Vec<(Seq, DocumentWrite)>,
     pub(super) usage: Vec<UsageRow>,
     pub(super) blobs: BTreeSet<BlobId>,
@@ -85,6 +89,7 @@ impl State {
             entries: BTreeMap::new(),
             tasks: BTreeMap::new(),
             submissions: BTreeMap::new(),
+            approvals: BTreeMap::new(),
             revisions: Vec::new(),
             usage: Vec::new(),
             blobs: BTreeSet::new(),
@@ -155,6 +160,10 @@ impl State {
                 let is_free = holder.is_none_or(|holder| holder == one.id);
                 self.submissions.insert(one.id, (seq, one));
                 is_free
+            }
+            Write::Approval(one) => {
+                self.approvals.insert(one.id, (seq, one));
+                true
             }
             Write::Document(write) => {
                 self.revise(seq, write);
@@ -230,6 +239,7 @@ impl State {
         self.tasks.retain(|id, (seq, task)| {
             *seq > below || needed.contains(id) || task.owner.is_some_and(|owner| owners.contains(&owner))
         });
+        self.approvals.retain(|_, (seq, one)| *seq > below || one.is_open() || owners.contains(&one.call));
         self.submissions.retain(|_, (seq, one)| *seq > below || one.is_live());
         self.mail.retain(|(taken, _)| taken.is_none_or(|taken| taken > below));
         let mut first: HashMap<DocumentId, u64> = HashMap::new();
