@@ -11,7 +11,7 @@ use everturn_core::{
     id::TaskId,
     json::RawJson,
     message::{Call, CallId, CallResult, Message, Outcome},
-    policy::{Effect, Policy, Verdict},
+    policy::{Effect, Judged, Policy, Verdict},
     task::{TaskFailure, TaskOutcome, TaskRecord},
     tool::{AnyTool, CallContext, Output, Replay},
 };
@@ -111,7 +111,10 @@ fn judge(tool: Option<&AnyTool>, policy: &Policy, call: &Call) -> (Intent, Optio
             return (intent, Some((outcome, text)));
         }
     };
-    let verdict = policy.verdict(&call.name, &acts);
+    // Only a tool without acts is allowed by its name.
+    let installed = [&*call.name];
+    let installed = if acts.is_empty() { &installed[..] } else { &[] };
+    let verdict = policy.verdict(&Judged { tool: &call.name, acts: &acts, session: &[], installed });
     let refusal = (verdict.effect != Effect::Allow).then(|| {
         let text = format!("Refused by policy: {}.", verdict.rule);
         (Outcome::Denied { rule: verdict.rule.clone() }, text)
