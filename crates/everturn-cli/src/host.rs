@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use everturn::{
     Agent, AgentChange, Error, ErrorKind, Extension, Harness, LiveSession, Models, SessionSpec, SystemClock,
-    World,
+    World, clean,
     env::{Env, Nowhere},
     id::SessionId,
     model::ModelRef,
@@ -16,7 +16,6 @@ use everturn::{
 
 use crate::{
     args::{Place, Which},
-    clean,
     config::Config,
     exit::Failure,
 };

@@ -2,7 +2,6 @@
 //! the environment.
 
 mod args;
-mod clean;
 mod command;
 mod config;
 mod exit;

@@ -2,12 +2,16 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use everturn::{EventKind, clock::Timestamp, json::RawJson, message::Outcome, usage::Total};
-
-use crate::{
+use everturn::{
+    EventKind,
     clean::{self, Cleaner},
-    config::variable,
+    clock::Timestamp,
+    json::RawJson,
+    message::Outcome,
+    usage::Total,
 };
+
+use crate::config::variable;
 
 /// Standard output as a person reads it.
 pub(crate) struct Screen {

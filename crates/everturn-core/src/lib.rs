@@ -10,6 +10,7 @@
 
 pub mod approval;
 pub mod cancel;
+pub mod clean;
 pub mod clock;
 pub mod context;
 pub mod conversation;

@@ -29,15 +29,16 @@
 //! ```
 
 pub use everturn_core::{
-    BoxFuture, CancelToken, Error, ErrorKind, Result, approval, clock, context, conversation, cursor::Cursor,
-    document, document::Document, entry, env, id, json, limits, message, model, policy, retention, storage,
-    submission, tool, usage, verify,
+    BoxFuture, CancelToken, Error, ErrorKind, Result, approval, clean, clock, context, conversation,
+    cursor::Cursor, document, document::Document, entry, env, id, json, limits, message, model, policy,
+    prompt, retention, storage, submission, tool, usage, verify,
 };
 pub use everturn_engine::{
-    Agent, AgentChange, Answer, ConversationHandle, Current, Ended, Event, EventKind, Events, Extension,
-    Harness, Input, LiveSession, Models, NewTask, Registry, SessionReader, SessionSpec, Settings, Step,
-    Submission, SystemClock, SystemEntropy, Task, TaskContext, TaskError, TaskHandle, Transaction, TurnEnd,
-    TurnRecord, TurnView, WhenBusy, Worker, WorkerSettings, World, watch,
+    Agent, AgentChange, Answer, Choice, ConversationHandle, Current, Ended, Event, EventKind, Events,
+    Extension, Harness, Input, LiveSession, Models, NewTask, QueueMode, Registry, SessionReader, SessionSpec,
+    Settings, Step, Submission, SystemClock, SystemEntropy, Task, TaskContext, TaskError, TaskHandle,
+    Transaction, TurnEnd, TurnOptions, TurnRecord, TurnView, WhenBusy, Worker, WorkerSettings, World,
+    extension, watch,
 };
 
 /// Work that must finish, whatever happens to the process.

@@ -3,7 +3,7 @@
 use std::future::pending;
 
 use everturn::{
-    LiveSession, Submission,
+    LiveSession, Submission, clean,
     id::SessionId,
     task::{Status, TaskView},
 };
@@ -11,7 +11,6 @@ use everturn::{
 use super::tasks::state;
 use crate::{
     args::Place,
-    clean,
     exit::{Exit, Failure},
     follow::{Form, follow},
     host::{Host, Missing},

@@ -1,11 +1,13 @@
 //! `everturn search`: messages that have all of some words.
 
-use everturn::storage::{Hit, SearchQuery};
+use everturn::{
+    clean,
+    storage::{Hit, SearchQuery},
+};
 use serde_json::json;
 
 use crate::{
     args::Place,
-    clean,
     exit::{Exit, Failure},
     follow::line,
     host::{Host, Missing},

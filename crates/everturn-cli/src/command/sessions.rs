@@ -50,7 +50,7 @@ fn shown(row: &SessionRow) -> String {
         true => "(only partly restored: restore it again)",
         false => row.new.title.as_deref().unwrap_or("(untitled)"),
     };
-    format!("{}  {}  {}", row.id, moment(row.used), crate::clean::line(title))
+    format!("{}  {}  {}", row.id, moment(row.used), everturn::clean::line(title))
 }
 
 fn fields(row: &SessionRow) -> serde_json::Value {

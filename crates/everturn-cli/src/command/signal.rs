@@ -1,7 +1,7 @@
 //! `everturn signal ID TASK NAME [JSON]`: tells a task that something happened, whoever runs its session.
 
 use everturn::{
-    ErrorKind,
+    ErrorKind, clean,
     id::{SessionId, TaskId},
     storage::{Posted, Receipt},
     task::Signal,
@@ -9,7 +9,6 @@ use everturn::{
 
 use crate::{
     args::Place,
-    clean,
     exit::{Exit, Failure},
     host::{Host, Missing},
     screen::Screen,

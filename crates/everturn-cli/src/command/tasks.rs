@@ -6,7 +6,7 @@ use std::{
 };
 
 use everturn::{
-    SessionReader,
+    SessionReader, clean,
     id::{ConversationId, SessionId, TaskId},
     storage::TaskQuery,
     task::{Report, Status, TaskRecord, TaskView},
@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 
 use crate::{
     args::Place,
-    clean,
     exit::{Exit, Failure},
     follow::line,
     host::{Host, Missing},

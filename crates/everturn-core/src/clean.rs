@@ -1,4 +1,4 @@
-//! Text from outside (a model, a tool, a server, a file name) as a terminal may get it.
+//! Text from outside (a model, a tool, a server, a file name) as a terminal, and a transcript, may get it.
 //!
 //! Whole control sequences are removed. A beginning of one that never ends becomes U+FFFD and what is behind it is
 //! shown, so nothing is swallowed. Other controls and direction marks become U+FFFD, hidden characters are removed,
@@ -37,8 +37,14 @@ enum State {
 ///
 /// Promise: the pieces of a text give, joined, what the whole text gives. What may be the beginning of a control
 /// sequence is held back until that is known.
+///
+/// ```
+/// use everturn_core::clean::Cleaner;
+/// let mut cleaner = Cleaner::default();
+/// assert_eq!(cleaner.push("\u{1b}[3") + &cleaner.push("1mred") + &cleaner.finish(), "red");
+/// ```
 #[derive(Debug, Default)]
-pub(crate) struct Cleaner {
+pub struct Cleaner {
     state: State,
     /// The sequence so far.
     held: String,
@@ -58,7 +64,7 @@ enum Turn {
 
 impl Cleaner {
     /// Takes the next piece, and gives what may be written so far.
-    pub(crate) fn push(&mut self, text: &str) -> String {
+    pub fn push(&mut self, text: &str) -> String {
         let mut clean = String::with_capacity(text.len());
         for c in text.chars() {
             self.take(c, &mut clean);
@@ -67,7 +73,7 @@ impl Cleaner {
     }
 
     /// Ends the text, and gives what was held back. The cleaner is then as new.
-    pub(crate) fn finish(&mut self) -> String {
+    pub fn finish(&mut self) -> String {
         let mut clean = String::new();
         while self.state != State::Text {
             self.give_up(&mut clean);
@@ -122,11 +128,25 @@ impl Cleaner {
     }
 }
 
-/// Cleans a name or a question, which is one line: a newline in it becomes U+FFFD too.
-pub(crate) fn line(text: &str) -> String {
+/// Cleans a text.
+///
+/// ```
+/// use everturn_core::clean;
+/// assert_eq!(clean::text("a\u{1b}[2Kb\r\n"), "ab\n");
+/// ```
+pub fn text(text: &str) -> String {
     let mut cleaner = Cleaner::default();
-    let clean = cleaner.push(text) + &cleaner.finish();
-    clean.replace('\n', "\u{fffd}")
+    cleaner.push(text) + &cleaner.finish()
+}
+
+/// Cleans a name or a question, which is one line: a newline in it becomes U+FFFD too.
+///
+/// ```
+/// use everturn_core::clean;
+/// assert_eq!(clean::line("a\nb"), "a\u{fffd}b");
+/// ```
+pub fn line(text: &str) -> String {
+    self::text(text).replace('\n', "\u{fffd}")
 }
 
 /// The sequence that a character begins.
