@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+pub use everturn_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -14,7 +15,7 @@ use crate::{
     policy::Act,
 };
 
-/// A tool with typed arguments.
+/// A tool with typed arguments. Most are written as a function with the attribute [`macro@tool`].
 ///
 /// Promise: arguments that do not fit end the call `invalid_arguments` before anything else happens; an error of
 /// [`run`](Self::run) ends it `error`. Both reach the model as a result.
@@ -60,6 +61,19 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Does the work.
     fn run(&self, cx: &CallContext, arguments: Self::Arguments) -> impl Future<Output = ToolResult> + Send;
+
+    /// What a call with these arguments would do, for a person who is asked whether it may: a difference, a command.
+    /// None where there is no more to say than the arguments do.
+    ///
+    /// Promise: it changes nothing.
+    fn preview(
+        &self,
+        cx: &CallContext,
+        arguments: Self::Arguments,
+    ) -> impl Future<Output = Option<RawJson>> + Send {
+        let _ = (cx, arguments);
+        async { None }
+    }
 }
 
 /// What a tool promises about running again after a crash between intent and result.
@@ -362,22 +376,39 @@ pub struct AnyTool {
 trait Code: Send + Sync {
     fn acts(&self, arguments: &RawJson) -> Result<Vec<Act>, ToolError>;
     fn run<'a>(&'a self, cx: &'a CallContext, arguments: &'a RawJson) -> BoxFuture<'a, ToolResult>;
+    fn preview<'a>(&'a self, cx: &'a CallContext, arguments: &'a RawJson) -> BoxFuture<'a, Option<RawJson>>;
 }
 
 struct Typed<T>(T);
 
 impl<T: Tool> Typed<T> {
     fn read(arguments: &RawJson) -> Result<T::Arguments, ToolError> {
+        // What a provider sent and is no JSON is kept as a JSON string.
+        let text = arguments.get();
+        let unquoted = text.starts_with('"').then(|| arguments.read::<String>().ok()).flatten();
         // Providers send nothing, an empty text or null where a tool takes no parameters.
-        let text = match arguments.get().trim() {
-            "" | "null" | "\"\"" => "{}",
+        let text = match unquoted.as_deref().unwrap_or(text).trim() {
+            "" | "null" => "{}",
             text => text,
         };
         serde_json::from_str(text).map_err(|fault| {
-            let message = format!("call {} with {text}: {fault}", T::NAME);
+            let message = format!("call {} with {}: {fault}", T::NAME, around(text, &fault));
             ToolError::outcome(message, Outcome::InvalidArguments)
         })
     }
+}
+
+/// How many bytes before and behind a fault are quoted.
+const QUOTED: usize = 200;
+
+/// The part of long text in which the fault is.
+fn around(text: &str, fault: &serde_json::Error) -> String {
+    let before: usize = text.split_inclusive('\n').take(fault.line().saturating_sub(1)).map(str::len).sum();
+    let at = (before + fault.column()).min(text.len());
+    let from = text.floor_char_boundary(at.saturating_sub(QUOTED));
+    let to = text.ceil_char_boundary((at + QUOTED).min(text.len()));
+    let (left, right) = (if from > 0 { "…" } else { "" }, if to < text.len() { "…" } else { "" });
+    format!("{left}{}{right}", &text[from..to])
 }
 
 impl<T: Tool> Code for Typed<T> {
@@ -387,6 +418,10 @@ impl<T: Tool> Code for Typed<T> {
 
     fn run<'a>(&'a self, cx: &'a CallContext, arguments: &'a RawJson) -> BoxFuture<'a, ToolResult> {
         Box::pin(async move { self.0.run(cx, Self::read(arguments)?).await })
+    }
+
+    fn preview<'a>(&'a self, cx: &'a CallContext, arguments: &'a RawJson) -> BoxFuture<'a, Option<RawJson>> {
+        Box::pin(async move { self.0.preview(cx, Self::read(arguments).ok()?).await })
     }
 }
 
@@ -428,6 +463,18 @@ impl AnyTool {
     pub async fn run(&self, cx: &CallContext, arguments: &RawJson) -> ToolResult {
         self.code.run(cx, arguments).await
     }
+
+    /// What a call would do, for a person who is asked whether it may; nothing is changed.
+    pub async fn preview(&self, cx: &CallContext, arguments: &RawJson) -> Option<RawJson> {
+        self.code.preview(cx, arguments).await
+    }
+}
+
+/// What the code that [`macro@tool`] writes stands on, so that nobody else needs to depend on it.
+#[doc(hidden)]
+pub mod written {
+    pub use schemars;
+    pub use serde;
 }
 
 impl fmt::Debug for AnyTool {

@@ -1,18 +1,25 @@
 //! A directory of this machine as an environment.
 
 mod fault;
+mod process;
 mod root;
+mod walk;
+mod write;
 
 use std::{collections::BTreeMap, fs::File, io, os::unix::fs::FileExt, path::Path, sync::Arc};
 
 use everturn_core::{
     Error, Result,
-    env::{DirectoryEntry, ExecutionEnv, FileKind, ListDirectory, ReadFile, Stat},
+    env::{
+        DirectoryEntry, Exec, ExecutionEnv, Exit, FileKind, ListDirectory, ReadFile, ResolvePath, Resolved, Stat,
+        WriteFile, Written,
+    },
 };
 use rustix::fs::Dir;
 
 use self::{
     fault::Fault,
+    process::Program,
     root::{Root, kind_of},
 };
 use crate::text;
@@ -32,7 +39,12 @@ const CHUNK: usize = 256 * 1024;
 /// long as they end inside. Names that are not UTF-8 are listed with U+FFFD and cannot be opened.
 /// Promise: the file that is used is the file that was resolved (`openat2` on Linux; elsewhere, and for links that
 /// need a closer look, a walk that opens each directory from the one above and follows no link unseen). Nothing
-/// outside is opened or looked at. Devices, pipes and sockets are never opened.
+/// outside is opened; where a path leads there, its links are read to say so. Devices, pipes and sockets are never
+/// opened. A file is written beside its place and then moved there.
+///
+/// A program runs as a process of this machine, with all that it may do: what keeps it inside is a matter of policy. It
+/// leads a group of its own. What leaves that group is found by a variable that marks it (`EVERTURN_RUN`; on Linux). A
+/// runtime of tokio with time and I/O is needed to run one.
 /// Errors: those of [`ExecutionEnv`]; `Invalid` also for an empty path, one of more than 4,096 bytes, and control
 /// characters or direction marks in it.
 ///
@@ -88,6 +100,11 @@ impl Directory {
 }
 
 impl ExecutionEnv for Directory {
+    async fn resolve(&self, resolve: ResolvePath) -> Result<Resolved> {
+        let ResolvePath { path, access } = resolve;
+        self.on("resolve", path, move |root, path| root.resolve(path, access)).await
+    }
+
     async fn stat(&self, path: String) -> Result<Stat> {
         self.on("look at", path, |root, path| root.stat(path)).await
     }
@@ -108,6 +125,24 @@ impl ExecutionEnv for Directory {
             page(directory, after.as_deref(), limit)
         })
         .await
+    }
+
+    async fn write(&self, write: WriteFile) -> Result<Written> {
+        let WriteFile { path, bytes, expect } = write;
+        self.on("write", path, move |root, path| write::write(root, path, &bytes, &expect)).await
+    }
+
+    async fn remove(&self, path: String) -> Result<()> {
+        self.on("remove", path, write::remove).await
+    }
+
+    async fn exec(&self, exec: Exec) -> Result<Exit> {
+        Program::check(&exec)?;
+        let program = {
+            let exec = exec.clone();
+            self.on("run in", exec.directory.clone(), move |root, _| Ok(Program::find(root, &exec))).await??
+        };
+        process::run(program, exec).await
     }
 }
 

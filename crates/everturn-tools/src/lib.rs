@@ -1,12 +1,16 @@
-//! Tools that read files, through the call's environment.
+//! Tools that read and write files and run programs, through the call's environment.
 //!
 //! [`coding`] gives the tools; [`Directory`] is an environment for them: a directory of this machine (Unix). A tool
-//! never opens a file itself, so each works as well in a sandbox or a container.
+//! never opens a file or starts a process itself, so each works as well in a sandbox or a container.
 //!
 //! This crate knows nothing of sessions, models or policy: a tool declares its acts, and whoever calls it judges them.
 
+mod change;
+mod diff;
 #[cfg(unix)]
 mod directory;
+mod edit;
+mod exec;
 mod glob;
 mod grep;
 mod limit;
@@ -16,6 +20,7 @@ mod pattern;
 mod read;
 mod text;
 mod walk;
+mod write;
 
 use everturn_core::{
     message::Outcome,
@@ -24,19 +29,30 @@ use everturn_core::{
 
 #[cfg(unix)]
 pub use directory::Directory;
+pub use edit::{Edit, EditArguments, Replacement};
+pub use exec::{Exec, ExecArguments};
 pub use glob::{Glob, GlobArguments};
 pub use grep::{Grep, GrepArguments};
 pub use list::{List, ListArguments};
 pub use read::{Read, ReadArguments};
+pub use write::{Write, WriteArguments};
 
 /// The tools of the extension `coding`, in the order in which a model is shown them.
 ///
 /// ```
 /// let names: Vec<_> = everturn_tools::coding().iter().map(|tool| tool.spec().name.clone()).collect();
-/// assert_eq!(names, ["read", "list", "glob", "grep"]);
+/// assert_eq!(names, ["read", "list", "glob", "grep", "write", "edit", "exec"]);
 /// ```
 pub fn coding() -> Vec<AnyTool> {
-    vec![AnyTool::new(Read), AnyTool::new(List), AnyTool::new(Glob), AnyTool::new(Grep)]
+    vec![
+        AnyTool::new(Read),
+        AnyTool::new(List),
+        AnyTool::new(Glob),
+        AnyTool::new(Grep),
+        AnyTool::new(Write),
+        AnyTool::new(Edit),
+        AnyTool::new(Exec),
+    ]
 }
 
 /// Ends a call that was told to stop; tools ask between pieces of work.

@@ -9,10 +9,15 @@ use rustix::io::Errno;
 pub(super) enum Fault {
     Leaves,
     Missing,
+    LeavesMissing,
     Dangling,
     Links,
     KernelLink,
     NotDirectory,
+    Long,
+    Name,
+    Git,
+    Changed(&'static str),
     Kind(FileKind),
     System(io::Error),
 }
@@ -28,6 +33,7 @@ impl Fault {
         let message = format!("{act} {path:?}: {self}");
         match self {
             Self::Missing | Self::Dangling => Error::not_found(message),
+            Self::Changed(_) => Error::conflict(message),
             Self::System(fault) => Error::unavailable(message).caused_by(fault),
             _ => Error::invalid(message),
         }
@@ -39,10 +45,15 @@ impl fmt::Display for Fault {
         f.write_str(match self {
             Self::Leaves => "it leaves the root directory, and nothing outside may be reached",
             Self::Missing => "no such file or directory",
+            Self::LeavesMissing => "a name in it does not exist, so \"..\" behind it leads nowhere",
             Self::Dangling => "a link in it leads to nothing",
             Self::Links => "too many links, or links in a circle",
             Self::KernelLink => "it leads through a link of the kernel, and those are not followed",
             Self::NotDirectory => "a file stands where a directory should be",
+            Self::Long => "a name in it is longer than the system takes",
+            Self::Name => "a link in it leads to a name that cannot be shown as it is",
+            Self::Git => "nothing is written at or below .git",
+            Self::Changed(what) => what,
             Self::Kind(FileKind::Directory) => "it is a directory",
             Self::Kind(FileKind::File) => "it is a file, not a directory",
             Self::Kind(_) => "it is a device, a pipe or a socket, and those are never opened",
@@ -57,6 +68,7 @@ impl From<Errno> for Fault {
             Errno::NOENT => Self::Missing,
             Errno::NOTDIR => Self::NotDirectory,
             Errno::LOOP => Self::Links,
+            Errno::NAMETOOLONG => Self::Long,
             errno => Self::System(errno.into()),
         }
     }
