@@ -22,7 +22,7 @@ use super::{Layer, Rule, Verdict};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// The act, as text.
+    /// The act, as text; of a long one, the beginning.
     pub act: String,
     /// What policy says of it.
     pub verdict: Verdict,

@@ -4,6 +4,7 @@ use super::{
     Act, Effect, Layer, Rule, Verdict,
     explain::Explanation,
     subject::Subject,
+    text::beginning,
     weigh::{Case, Fitting},
     word::{Fit, Word},
 };
@@ -162,6 +163,7 @@ impl Policy {
         subject: Result<Subject<'_>, &'static str>,
         call: &Judged<'_>,
     ) -> Explanation {
+        let act = beginning(act);
         let denied = |why: &str| Verdict {
             effect: Effect::Deny,
             layer: Layer::Code,

@@ -84,7 +84,7 @@ impl Glob {
     pub(super) fn matches(&self, path: &Path<'_>) -> bool {
         let mut reached = self.components.start();
         for name in &path.components {
-            reached = self.components.step(&reached, |stars| stars.matches(name));
+            reached = self.components.step(&reached, |_, stars| stars.matches(name));
         }
         self.is_absolute == path.is_absolute && self.components.is_end(&reached)
     }

@@ -80,13 +80,13 @@ impl<T> Sequence<T> {
         self.past_any(reached)
     }
 
-    /// Behind one thing more.
-    pub(super) fn step(&self, reached: &Reached, takes: impl Fn(&T) -> bool) -> Reached {
+    /// Behind one thing more; `takes` says whether a place takes it.
+    pub(super) fn step(&self, reached: &Reached, takes: impl Fn(usize, &T) -> bool) -> Reached {
         let mut next = vec![false; self.0.len() + 1];
         for (at, place) in self.0.iter().enumerate().filter(|(at, _)| reached.0[*at]) {
             match place {
                 Place::Any => next[at] = true,
-                Place::One(one) => next[at + 1] |= takes(one),
+                Place::One(one) => next[at + 1] |= takes(at, one),
             }
         }
         self.past_any(next)

@@ -93,6 +93,18 @@ pub(super) fn escaped(text: &str, special: &[char]) -> String {
     out
 }
 
+/// How much of an act's text a verdict and an explanation hold, in characters.
+const SHOWN_MAX: usize = 400;
+
+/// The beginning of a text, where all of it is too much to store with a call and to show.
+pub(super) fn beginning(mut text: String) -> String {
+    if let Some((at, _)) = text.char_indices().nth(SHOWN_MAX) {
+        text.truncate(at);
+        text.push('…');
+    }
+    text
+}
+
 /// A path that means itself.
 pub(super) fn path(path: &str) -> String {
     let text = at_ends(escaped(path, &['*']));

@@ -170,35 +170,35 @@ impl Command {
 
     /// How surely it fits as a deny or ask rule does.
     pub(super) fn fits_broadly(&self, words: &[Word<'_>]) -> Fit {
-        let fit = |words: &[Word<'_>]| {
-            if self.fits(words, Reading::Named) {
-                Fit::Yes
-            } else if self.fits(words, Reading::Loose) {
-                Fit::Perhaps
-            } else {
-                Fit::No
-            }
-        };
-        let tried = if program::runs_others(words) { words.len() } else { words.len().min(1) };
-        (0..tried).map(|from| fit(&words[from..])).max().unwrap_or(Fit::No)
+        if self.fits(words, Reading::Named) {
+            Fit::Yes
+        } else if self.fits(words, Reading::Loose) {
+            Fit::Perhaps
+        } else {
+            Fit::No
+        }
     }
 
     fn fits(&self, words: &[Word<'_>], reading: Reading) -> bool {
+        let begins_anywhere = reading != Reading::Narrow && program::runs_others(words);
+        let takes = |word: &str, at: usize, token: &Token| match reading {
+            Reading::Named | Reading::Loose if at == 0 => token.matches_program(word),
+            _ => token.matches(word),
+        };
         let mut reached = self.0.start();
-        for (at, word) in words.iter().enumerate() {
+        for word in words {
+            // The program's place comes first and is one word, so nothing else is reached with it.
+            reached.0[0] |= begins_anywhere;
             reached = match (word, reading) {
-                (Word::Known(program), Reading::Named | Reading::Loose) if at == 0 => {
-                    self.0.step(&reached, |token| token.matches_program(program))
-                }
-                (Word::Known(word), _) => self.0.step(&reached, |token| token.matches(word)),
-                (Word::One, Reading::Loose) => self.0.step(&reached, |_| true),
+                (Word::Known(word), _) => self.0.step(&reached, |at, token| takes(word, at, token)),
+                (Word::One, Reading::Loose) => self.0.step(&reached, |_, _| true),
                 // Some word equals none of the tokens' words.
-                (Word::One, _) => self.0.step(&reached, |token| *token == Token::Any),
+                (Word::One, _) => self.0.step(&reached, |_, token| *token == Token::Any),
                 (Word::Many, Reading::Loose) => may_come(reached),
                 (Word::Many, _) => self.whatever_comes(reached),
             };
         }
-        self.0.is_end(&reached)
+        !words.is_empty() && self.0.is_end(&reached)
     }
 
     /// The places that are reached however many words come that equal nothing: rather too few than too many.
@@ -206,7 +206,7 @@ impl Command {
         let (mut all, mut next) = (reached.clone(), reached);
         // Behind as many words as there are places, nothing changes any more.
         for _ in 0..self.0.0.len() {
-            next = self.0.step(&next, |token| *token == Token::Any);
+            next = self.0.step(&next, |_, token| *token == Token::Any);
             all.0.iter_mut().zip(&next.0).for_each(|(all, next)| *all &= next);
         }
         all

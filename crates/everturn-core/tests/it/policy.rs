@@ -173,6 +173,7 @@ fn what_no_rule_can_allow_is_denied_or_asked_for() {
         Act::Read("a/../b".into()),
         Act::Read("../b".into()),
         Act::Read("a\u{202e}b".into()),
+        Act::Read("a\u{2066}b".into()),
         Act::Write("a\u{1b}b".into()),
         Act::Write("a/.Git/hooks/b".into()),
         Act::Write("/a/.git".into()),
@@ -189,9 +190,15 @@ fn what_no_rule_can_allow_is_denied_or_asked_for() {
         assert_eq!(judge(&policy, &act).effect, Effect::Deny, "{act}");
         assert_eq!(Rule::for_act(&act), None, "{act}");
     }
-    for line in
-        ["sudo ls", "find a -exec b", "eval a", "bash -eo pipefail -c a", "python3.12 -Bc a", "/bin/SH -c a"]
-    {
+    for line in [
+        "sudo ls",
+        "find a -exec b",
+        "eval a",
+        "bash -eo pipefail -c a",
+        "bash -oe pipefail -c a",
+        "python3.12 -Bc a",
+        "/bin/SH -c a",
+    ] {
         assert_eq!(judge(&policy, &argv(line)).effect, Effect::Ask, "{line}");
         assert_eq!(Rule::for_act(&argv(line)), None, "{line}");
     }
@@ -204,6 +211,8 @@ fn what_no_rule_can_allow_is_denied_or_asked_for() {
         "python3 -W ignore a.py -c",
         "node -r ./setup.js a.js -e",
         "perl -I lib a.pl -e",
+        "perl -Mre a.pl",
+        "python3 -mcompileall a",
         "ruby -rjson a.rb -e",
     ] {
         assert_eq!(judge(&policy, &argv(line)).effect, Effect::Allow, "{line}");
@@ -228,6 +237,36 @@ fn hosts_are_told_apart_by_their_names_in_any_case_of_letters() {
     assert_eq!([effect("api.example.com", 443), effect("A.B.EXAMPLE.COM.", 443)], [Allow, Allow]);
     assert_eq!([effect("example.com", 443), effect("notexample.com", 443)], [Deny, Deny]);
     assert_eq!([effect("api.example.com", 80), effect("api.example.com.evil.com", 443)], [Deny, Deny]);
+}
+
+#[test]
+fn a_star_in_a_name_is_any_run_of_characters_and_nothing_is_counted_twice() {
+    let fits = |pattern: &str, name: &str| {
+        let policy = policy(&[(Layer::User, &format!("allow mcp({pattern}, *)"))]);
+        judge(&policy, &Act::Mcp { server: name.into(), tool: "t".into() }).effect == Effect::Allow
+    };
+    for name in ["aa", "aba", "a a", "a*a"] {
+        assert!(fits("a*a", name), "{name}");
+    }
+    for name in ["a", "ab", "ba", "aab"] {
+        assert!(!fits("a*a", name), "{name}");
+    }
+    assert!(fits("a*bc*c", "abcbcc") && !fits("a*bc*c", "abc") && !fits(r"a\*", "ab"));
+}
+
+#[test]
+fn a_long_command_behind_another_is_judged_in_one_pass() {
+    // Tried anew from each of its words, a command of this length takes minutes.
+    let words =
+        [vec!["xargs".to_owned()], vec!["a".to_owned(); 200_000], vec!["rm".into(), "b".into()]].concat();
+    let policy = policy(&[(Layer::User, "allow exec(* **)"), (Layer::Code, "deny exec(rm *)")]);
+    assert_eq!(judge(&policy, &Act::Exec(words)).layer, Layer::Code);
+}
+
+#[test]
+fn a_verdict_holds_the_beginning_of_an_act_that_is_long() {
+    let long = verdict(Effect::Deny, Layer::Code, &format!("no rule allows write({}…", "ü".repeat(394)));
+    assert_eq!(judge(&Policy::new(), &Act::Write("ü".repeat(100_000))), long);
 }
 
 #[test]
@@ -320,5 +359,11 @@ fn stored_verdicts_and_hashes_stay_what_they_are() {
     let read: Verdict = serde_json::from_str(stored).unwrap();
     assert_eq!(read, verdict(Effect::Allow, Layer::Code, "allow read(**)"));
     assert_eq!(serde_json::to_string(&read).unwrap(), stored);
-    assert_eq!(Policy::default().hash(), "f12d07db7e45c4bf");
+    let policy = Policy::default();
+    assert_eq!(policy.hash(), "f12d07db7e45c4bf");
+    let twice = policy.clone().rule(Layer::Code, rule("allow read(**)")).locked(Layer::Organisation);
+    assert_eq!(twice.hash(), policy.hash(), "what is said twice is said");
+    let others =
+        [policy.clone().trusted(), policy.clone().unattended(), policy.clone().otherwise(Effect::Ask)];
+    assert!(others.iter().all(|other| other.hash() != policy.hash()));
 }
