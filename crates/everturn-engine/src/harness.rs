@@ -1,6 +1,7 @@
 //! The harness: models, tools and an agent over the kernel.
 
 mod agent;
+mod approval;
 mod call;
 mod conversation;
 mod event;
@@ -18,6 +19,7 @@ mod turn;
 mod worker;
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -38,6 +40,8 @@ use crate::{
     task::{AnyTask, Host, RunLimits},
 };
 pub use agent::{Agent, AgentChange, Choice, Current};
+use approval::AnyApprover;
+pub use approval::{ApproveAll, Approver};
 pub use conversation::ConversationHandle;
 pub use event::{Event, EventKind, Events};
 pub use history::{TurnEnd, TurnRecord, TurnView};
@@ -68,10 +72,18 @@ pub struct Harness(pub(crate) Arc<Shared>);
 pub(crate) struct Shared {
     pub(crate) opener: Opener,
     pub(crate) models: Models,
-    pub(crate) policy: Policy,
+    policies: RwLock<Policies>,
+    approver: Option<AnyApprover>,
     pub(crate) env: EnvMaker,
     settings: RwLock<Arc<Settings>>,
     pub(crate) host: Arc<Host>,
+}
+
+/// Policies by name; the one without a name is for agents that name none.
+#[derive(Clone, Debug, Default)]
+struct Policies {
+    default: Arc<Policy>,
+    named: BTreeMap<String, Arc<Policy>>,
 }
 
 type EnvMaker = Box<dyn Fn(&Agent) -> Result<Env> + Send + Sync>;
@@ -98,6 +110,18 @@ pub struct Settings {
     pub steers: QueueMode,
     /// How many inputs that waited for the end of a turn begin the next one together.
     pub follow_ups: QueueMode,
+    /// Whether the calls of a response run together.
+    pub calls: CallOrder,
+    /// How long a call may run whose tool does not say so, in milliseconds; for ever, without a word.
+    pub call_ms: Option<u64>,
+    /// How long an approval may be decided, in milliseconds; for ever, without a word.
+    pub approval_ms: Option<u64>,
+    /// How much of a call's output the model is told, in bytes.
+    pub output_max: usize,
+    /// How much of it, in lines.
+    pub output_lines_max: usize,
+    /// How much of an output that is longer is kept for people, in bytes; none of it at 0.
+    pub output_quota: usize,
     /// How long code that was told to stop may take to end by itself, in milliseconds.
     pub grace_ms: u64,
     /// How long closing a session may take, in milliseconds.
@@ -118,12 +142,32 @@ impl Default for Settings {
             fallbacks: Vec::new(),
             steers: QueueMode::All,
             follow_ups: QueueMode::One,
+            calls: CallOrder::Parallel,
+            call_ms: None,
+            approval_ms: None,
+            output_max: 50 << 10,
+            output_lines_max: 2_000,
+            output_quota: 16 << 20,
             grace_ms: 2_000,
             close_ms: 10_000,
             running_max: 4_096,
             session_running_max: 64,
         }
     }
+}
+
+/// Whether the calls of a response run together.
+///
+/// ```
+/// use everturn_engine::{CallOrder, Settings};
+/// assert_eq!(Settings::default().calls, CallOrder::Parallel);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallOrder {
+    /// Together, unless a called tool says that it must not be.
+    Parallel,
+    /// One after the other.
+    Sequential,
 }
 
 /// What a new session starts with, as data.
@@ -176,6 +220,8 @@ pub struct Builder {
     world: World,
     models: Models,
     registry: Registry,
+    policies: Policies,
+    approver: Option<AnyApprover>,
     env: EnvMaker,
     settings: Settings,
 }
@@ -188,6 +234,8 @@ impl Harness {
             world: World::system(),
             models: Models::new(),
             registry: Registry::default(),
+            policies: Policies::default(),
+            approver: None,
             env: Box::new(|_| Ok(Env::new(Nowhere))),
             settings: Settings::default(),
         }
@@ -268,6 +316,16 @@ impl Harness {
         })
     }
 
+    /// Sets what calls are judged by, where an agent names this policy (or none). Calls that are asked about are judged again by
+    /// [`LiveSession::judge_again`].
+    pub fn set_policy(&self, name: Option<&str>, policy: Policy) {
+        let mut policies = self.0.policies.write().unwrap_or_else(PoisonError::into_inner);
+        match name {
+            None => policies.default = Arc::new(policy),
+            Some(name) => _ = policies.named.insert(name.into(), Arc::new(policy)),
+        }
+    }
+
     /// What is installed now: a snapshot.
     pub fn registry(&self) -> Arc<Registry> {
         self.0.host.registry()
@@ -307,6 +365,15 @@ impl Shared {
         self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The policy of an agent. A name that nobody has given a policy means that nothing is allowed.
+    pub(crate) fn policy(&self, name: Option<&str>) -> Arc<Policy> {
+        let policies = self.policies.read().unwrap_or_else(PoisonError::into_inner);
+        match name {
+            None => policies.default.clone(),
+            Some(name) => policies.named.get(name).cloned().unwrap_or_else(|| Arc::new(Policy::new())),
+        }
+    }
+
     /// What a conversation with this agent works with now.
     pub(crate) fn select(&self, agent: &Agent) -> Selected {
         self.host.registry().select(agent, self.settings().extensions.as_deref())
@@ -334,6 +401,27 @@ impl Builder {
         Ok(self)
     }
 
+    /// What calls are judged by, where an agent names no policy.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policies.default = Arc::new(policy);
+        self
+    }
+
+    /// What calls are judged by, where an agent names it.
+    #[must_use]
+    pub fn policy_named(mut self, name: impl Into<String>, policy: Policy) -> Self {
+        self.policies.named.insert(name.into(), Arc::new(policy));
+        self
+    }
+
+    /// Who decides approvals in this process, at once.
+    #[must_use]
+    pub fn approver(mut self, approver: impl Approver) -> Self {
+        self.approver = Some(AnyApprover::new(approver));
+        self
+    }
+
     /// What makes the environment of an agent's calls.
     #[must_use]
     pub fn env(mut self, make: impl Fn(&Agent) -> Result<Env> + Send + Sync + 'static) -> Self {
@@ -359,7 +447,7 @@ impl Builder {
     ///
     /// Errors: `Invalid` when the settings contradict themselves.
     pub async fn open(self) -> Result<Harness> {
-        let Self { store, world, models, registry, env, settings } = self;
+        let Self { store, world, models, registry, policies, approver, env, settings } = self;
         settings.check("open a harness")?;
         let limits = RunLimits {
             running_max: settings.running_max,
@@ -372,7 +460,8 @@ impl Builder {
             let call = AnyTask::new(call::CallTask(shared.clone()));
             let host = Arc::new(Host::new(registry, vec![turn, call], limits));
             let settings = RwLock::new(Arc::new(settings));
-            Shared { opener, models, policy: Policy::default(), env, settings, host }
+            let policies = RwLock::new(policies);
+            Shared { opener, models, policies, approver, env, settings, host }
         })))
     }
 }

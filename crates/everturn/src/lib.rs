@@ -34,11 +34,11 @@ pub use everturn_core::{
     prompt, retention, storage, submission, tool, usage, verify,
 };
 pub use everturn_engine::{
-    Agent, AgentChange, Answer, Choice, ConversationHandle, Current, Ended, Event, EventKind, Events,
-    Extension, Harness, Input, LiveSession, Models, NewTask, QueueMode, Registry, SessionReader, SessionSpec,
-    Settings, Step, Submission, SystemClock, SystemEntropy, Task, TaskContext, TaskError, TaskHandle,
-    Transaction, TurnEnd, TurnOptions, TurnRecord, TurnView, WhenBusy, Worker, WorkerSettings, World,
-    extension, watch,
+    Agent, AgentChange, Answer, ApproveAll, Approver, CallOrder, Choice, ConversationHandle, Current, Ended,
+    Event, EventKind, Events, Extension, Harness, Input, LiveSession, Models, NewTask, QueueMode, Registry,
+    SessionReader, SessionSpec, Settings, Step, Submission, SystemClock, SystemEntropy, Task, TaskContext,
+    TaskError, TaskHandle, Transaction, TurnEnd, TurnOptions, TurnRecord, TurnView, WhenBusy, Worker,
+    WorkerSettings, World, extension, watch,
 };
 
 /// Work that must finish, whatever happens to the process.

@@ -48,6 +48,9 @@ pub struct Agent {
     /// What it is told beside what its extensions say: the section `instructions` of its prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
+    /// What its calls are judged by: the name of a policy of the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
 }
 
 /// Which of the names on offer are chosen.
@@ -163,6 +166,9 @@ pub struct AgentChange {
     /// Another directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
+    /// Another policy, by its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
 }
 
 impl AgentChange {
@@ -173,13 +179,14 @@ impl AgentChange {
 
     /// Makes an agent what it says.
     pub(super) fn apply(self, agent: &mut Agent) {
-        let Self { model, thinking, extensions, tools, instructions, directory } = self;
+        let Self { model, thinking, extensions, tools, instructions, directory, policy } = self;
         agent.model = model.or(agent.model.take());
         agent.thinking = thinking.unwrap_or(agent.thinking);
         agent.extensions = extensions.unwrap_or_else(|| std::mem::take(&mut agent.extensions));
         agent.tools = tools.unwrap_or_else(|| std::mem::take(&mut agent.tools));
         agent.instructions = instructions.or(agent.instructions.take()).filter(|text| !text.is_empty());
         agent.directory = directory.or(agent.directory.take());
+        agent.policy = policy.or(agent.policy.take());
     }
 }
 

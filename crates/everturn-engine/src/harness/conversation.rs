@@ -6,7 +6,7 @@ use everturn_core::{
     Error, Result,
     id::{ConversationId, SubmissionId},
     storage::{SubmissionFilter, SubmissionQuery},
-    submission::{End, SubmissionRecord, SubmissionState},
+    submission::{Delivery, End, Queued, SubmissionRecord, SubmissionState},
     task::{
         TaskRecord,
         tree::{Above, Forest, Reach},
@@ -16,6 +16,7 @@ use everturn_core::{
 use super::{
     agent::{Agent, AgentChange},
     event::Events,
+    inbox::said,
     input::{Input, WhenBusy},
     live::LiveSession,
     submission::Submission,
@@ -85,7 +86,12 @@ impl ConversationHandle {
                 let message = format!("submit to conversation {}: turn {} runs", self.id, turn.id);
                 return Err(Error::conflict(message));
             }
-            Some(_) => tx.enqueue(record)?,
+            Some(turn) => {
+                if let Some(reason) = declining(&record) {
+                    tx.decline(self.live.shared(), turn.id, (&reason, &record.actor)).await?;
+                }
+                tx.enqueue(record)?;
+            }
         }
         tx.commit().await?;
         Ok(Submission::new(self.live.clone(), id, self.id))
@@ -146,6 +152,16 @@ impl ConversationHandle {
         self.live.resume();
         let is_idle = || self.live.session().0.state().live.is_idle(self.id).then_some(());
         self.live.when(|| std::future::ready(Ok(is_idle()))).await
+    }
+}
+
+/// The reason with which a steer declines what is asked.
+fn declining(submission: &SubmissionRecord) -> Option<String> {
+    match submission.queued() {
+        Some(Queued { delivery: Delivery::Steer { declining: true, .. }, .. }) => {
+            Some(said(submission).text())
+        }
+        _ => None,
     }
 }
 

@@ -94,7 +94,12 @@ impl Run {
             .kill_on_drop(true);
         let child = command.spawn()?;
         let tree = Tree::new(child.id(), mark);
-        Ok(Self { child, pipe: Some(Receiver::from_owned_fd(reader.into())?), output: exec.output.clone(), tree })
+        Ok(Self {
+            child,
+            pipe: Some(Receiver::from_owned_fd(reader.into())?),
+            output: exec.output.clone(),
+            tree,
+        })
     }
 
     /// Waits until the program ends or has to, and leaves nothing of it.
@@ -168,7 +173,10 @@ async fn read(pipe: &mut Option<Receiver>, buffer: &mut [u8]) -> usize {
 }
 
 /// Ends when the time is over; without a time, never.
-#[expect(clippy::disallowed_methods, reason = "the environment port is where a process and its time are the machine's")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the environment port is where a process and its time are the machine's"
+)]
 async fn passed(time: Option<Duration>) {
     match time {
         Some(time) => tokio::time::sleep(time).await,

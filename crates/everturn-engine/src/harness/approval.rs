@@ -1,0 +1,246 @@
+//! Approvals: deciding them, from wherever, once.
+
+use std::{fmt, sync::Arc};
+
+use everturn_core::{
+    BoxFuture, Error, ErrorKind, Result,
+    approval::{ApprovalRecord, ApprovalState, Decision, Question},
+    id::{ApprovalId, ConversationId, TaskId},
+    json::RawJson,
+    policy::Rule,
+    task::Signal,
+};
+
+use super::{
+    Shared,
+    agent::Agent,
+    call::{DECIDED, SessionRules},
+    live::LiveSession,
+};
+use crate::Transaction;
+
+/// Decides approvals in this process, at once: everything, by a closure, by asking at the terminal.
+///
+/// Promise: the question is committed before it is asked, and the decision before anything runs. What it leaves open (none)
+/// waits for someone else.
+///
+/// ```
+/// use everturn_core::approval::{ApprovalRecord, Decision, Question};
+/// use everturn_engine::Approver;
+///
+/// struct OnlyReading;
+/// impl Approver for OnlyReading {
+///     async fn decide(&self, approval: &ApprovalRecord) -> Option<Decision> {
+///         match &approval.question {
+///             Question::Call { tool, .. } if tool == "read" => Some(Decision::Allow),
+///             _ => None,
+///         }
+///     }
+/// }
+/// ```
+pub trait Approver: Send + Sync + 'static {
+    /// Decides, or leaves it to someone else.
+    fn decide(&self, approval: &ApprovalRecord) -> impl Future<Output = Option<Decision>> + Send;
+}
+
+/// Allows every call, and leaves other questions open.
+///
+/// ```
+/// use everturn_engine::{ApproveAll, Harness};
+/// # use everturn_core::{memory::Memory, storage::Store};
+/// let harness = Harness::builder(Store::new(Memory::new())).approver(ApproveAll);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct ApproveAll;
+
+impl Approver for ApproveAll {
+    async fn decide(&self, approval: &ApprovalRecord) -> Option<Decision> {
+        matches!(approval.question, Question::Call { .. }).then_some(Decision::Allow)
+    }
+}
+
+/// An approver with its type erased.
+#[derive(Clone)]
+pub(super) struct AnyApprover(Arc<dyn Erased>);
+
+trait Erased: Send + Sync {
+    fn decide<'a>(&'a self, approval: &'a ApprovalRecord) -> BoxFuture<'a, Option<Decision>>;
+}
+
+impl<T: Approver> Erased for T {
+    fn decide<'a>(&'a self, approval: &'a ApprovalRecord) -> BoxFuture<'a, Option<Decision>> {
+        Box::pin(Approver::decide(self, approval))
+    }
+}
+
+impl AnyApprover {
+    pub(super) fn new(approver: impl Approver) -> Self {
+        Self(Arc::new(approver))
+    }
+
+    /// Decides, or leaves it to someone else.
+    pub(super) async fn decide(&self, approval: &ApprovalRecord) -> Option<Decision> {
+        self.0.decide(approval).await
+    }
+}
+
+impl fmt::Debug for AnyApprover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AnyApprover")
+    }
+}
+
+impl LiveSession {
+    /// Decides an approval. One decision wins.
+    ///
+    /// Errors: `Conflict` when it was decided before, naming what and by whom, or has become void; `Invalid` for a decision that
+    /// does not fit the question, and for changed arguments that the tool does not take; `NotFound`. Nothing was changed then.
+    pub async fn decide(&self, approval: ApprovalId, decision: Decision, actor: &str) -> Result<()> {
+        self.resume();
+        let mut tx = self.begin().await?;
+        tx.decide(self.shared(), approval, (decision, actor)).await?;
+        tx.commit().await.map(drop)
+    }
+
+    /// Judges all calls again whose questions are open: policy may say something else by now.
+    pub async fn judge_again(&self) -> Result<()> {
+        self.resume();
+        let mut tx = self.begin().await?;
+        tx.wake_asking(None).await?;
+        tx.commit().await.map(drop)
+    }
+}
+
+impl Transaction {
+    /// Stages a decision, and wakes the call that waits for it.
+    pub(super) async fn decide(
+        &mut self,
+        shared: &Shared,
+        approval: ApprovalId,
+        (decision, actor): (Decision, &str),
+    ) -> Result<()> {
+        let Some(record) = self.approval(approval).filter(|record| record.is_open()) else {
+            return Err(over(&self.session().approval(approval).await?));
+        };
+        if !record.question.takes(&decision) {
+            let message = format!("decide approval {approval}: {decision:?} does not fit what is asked");
+            return Err(Error::invalid(message));
+        }
+        if let Some(why) = self.changed(shared, &record).await? {
+            return Err(Error::conflict(format!("decide approval {approval}: {why}")));
+        }
+        self.check_edit(shared, &record, &decision).await?;
+        if decision == Decision::AllowForSession {
+            self.allow_for_session(&record.question).await?;
+        }
+        let state = ApprovalState::Decided { decision, actor: actor.into(), time: self.time() };
+        self.put_approval(ApprovalRecord { state, ..ApprovalRecord::clone(&record) });
+        self.wake(record.call, approval).await?;
+        if matches!(
+            self.approval(approval).map(|one| one.state.clone()),
+            Some(ApprovalState::Decided { decision: Decision::AllowForSession, .. })
+        ) {
+            // Others may be allowed by the same rule.
+            self.wake_asking(Some(record.call)).await?;
+        }
+        Ok(())
+    }
+
+    /// What has changed since a question was asked, so that a decision would be about something else.
+    async fn changed(&self, shared: &Shared, record: &ApprovalRecord) -> Result<Option<String>> {
+        let Question::Call { tool, directory, .. } = &record.question else { return Ok(None) };
+        let agent = self.agent_of(record.conversation).await?;
+        if agent.directory != *directory {
+            return Ok(Some("the directory of the conversation has changed since".into()));
+        }
+        Ok(shared
+            .select(&agent)
+            .tool(tool)
+            .is_none()
+            .then(|| format!("the tool {tool} is no longer on offer")))
+    }
+
+    async fn agent_of(&self, conversation: ConversationId) -> Result<Agent> {
+        Ok(self.snapshot::<Agent>(conversation).await?.unwrap_or_default())
+    }
+
+    /// Proves that the tool takes changed arguments.
+    async fn check_edit(&self, shared: &Shared, record: &ApprovalRecord, decision: &Decision) -> Result<()> {
+        let (Question::Call { tool, .. }, Decision::Edit { arguments }) = (&record.question, decision) else {
+            return Ok(());
+        };
+        let selected = shared.select(&self.agent_of(record.conversation).await?);
+        let Some(tool) = selected.tool(tool) else { return Ok(()) };
+        tool.acts(arguments).map(drop).map_err(|error| {
+            let (text, _) = error.into_parts();
+            Error::invalid(format!("decide approval {}: {text}", record.id))
+        })
+    }
+
+    /// Adds a rule for each thing that a call does, as narrow as it can be.
+    async fn allow_for_session(&mut self, question: &Question) -> Result<()> {
+        let Question::Call { tool, acts, .. } = question else { return Ok(()) };
+        let of_name = [everturn_core::policy::Act::Tool(tool.clone())];
+        let acts = if acts.is_empty() { &of_name[..] } else { acts };
+        let rules = &mut self.doc::<SessionRules>(()).await?.rules;
+        for rule in acts.iter().filter_map(Rule::for_act) {
+            if !rules.contains(&rule) {
+                rules.push(rule);
+            }
+        }
+        Ok(())
+    }
+
+    /// Wakes all calls whose questions are open, but one.
+    async fn wake_asking(&mut self, but: Option<TaskId>) -> Result<()> {
+        for open in self.open_approvals(None) {
+            if Some(open.call) != but && matches!(open.question, Question::Call { .. }) {
+                self.wake(open.call, open.id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn wake(&mut self, call: TaskId, approval: ApprovalId) -> Result<()> {
+        let signal = Signal { name: DECIDED.into(), payload: RawJson::of(&approval)? };
+        match self.signal(call, signal).await {
+            // A call that has ended meanwhile needs nobody to wake it.
+            Err(error) if matches!(error.kind(), ErrorKind::Conflict) => Ok(()),
+            woken => woken,
+        }
+    }
+
+    /// Stages that a question is no longer open, though nobody has decided it.
+    pub(super) fn void(&mut self, record: &ApprovalRecord, reason: &str) {
+        let state = ApprovalState::Void { reason: reason.into(), time: self.time() };
+        self.put_approval(ApprovalRecord { state, ..record.clone() });
+    }
+
+    /// Declines the open questions of a turn's calls.
+    pub(super) async fn decline(
+        &mut self,
+        shared: &Shared,
+        turn: TaskId,
+        (reason, actor): (&str, &str),
+    ) -> Result<()> {
+        for open in self.open_approvals(None) {
+            let no = Decision::Deny { reason: reason.into() };
+            if open.turn == Some(turn) && open.question.takes(&no) {
+                self.decide(shared, open.id, (no, actor)).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why an approval cannot be decided any more.
+fn over(record: &ApprovalRecord) -> Error {
+    let id = record.id;
+    Error::conflict(match &record.state {
+        ApprovalState::Decided { decision, actor, .. } => {
+            format!("decide approval {id}: {actor} has decided it: {decision:?}")
+        }
+        ApprovalState::Void { reason, .. } => format!("decide approval {id}: it is void: {reason}"),
+        ApprovalState::Open => format!("decide approval {id}: it cannot be read as it is"),
+    })
+}

@@ -1,0 +1,279 @@
+//! Calls that wait for a person, and what becomes of them when something was decided.
+
+use everturn_core::{
+    Result,
+    approval::{ApprovalRecord, ApprovalState, Decision, Question},
+    clock::Timestamp,
+    id::ApprovalId,
+    message::Outcome,
+    task::{Woken, tree::Reach},
+};
+
+use super::{
+    Bench, CallState, CallTask, DECIDED, Ended, Intent, Phase, Running, expires, judge::Judgement, open,
+    task_of,
+};
+use crate::{
+    Transaction,
+    extension::{CallView, Hooked},
+    harness::agent::Agent,
+    registry::Selected,
+    task::{Step, TaskError},
+};
+
+impl Running<'_> {
+    /// What the call's conversation works with now.
+    pub(super) async fn selected(&self) -> Result<(Agent, Selected)> {
+        let agent = self.cx.snapshot::<Agent>(self.cx.conversation()).await?.unwrap_or_default();
+        let selected = self.shared.select(&agent);
+        Ok((agent, selected))
+    }
+
+    /// Lets hooks see the call, judges it, and commits its intent.
+    pub(super) async fn proposed(&self, mut intent: Intent) -> Result<Step<CallTask>, TaskError> {
+        let (agent, selected) = self.selected().await?;
+        for hook in selected.before() {
+            let call = self.view(&intent);
+            match hook.before(&call).await {
+                Hooked::Pass => {}
+                Hooked::Rewrite(arguments) => intent.arguments = arguments,
+                Hooked::Block(reason) => {
+                    let text = format!("Refused by the host: {reason}");
+                    let by = "host".into();
+                    return self.end(Ended::new(Outcome::Declined { by, reason }, text)).await;
+                }
+            }
+        }
+        let mut tx = self.cx.begin().await?;
+        let bench = Bench::of(self.shared, &tx, self.cx.conversation(), (&agent, &selected)).await?;
+        match bench.judge(intent).await {
+            Judgement::Run(intent) => Ok(Step::go(CallState::at(Phase::Ready, intent)).with(tx)),
+            Judgement::End(_, ended) => self.end_in(tx, ended).await,
+            Judgement::Ask(intent, question) => {
+                let approval = self.open(&mut tx, question)?;
+                Ok(self.listen(Phase::Asking(approval.id), intent, &approval).with(tx))
+            }
+        }
+    }
+
+    pub(super) fn view(&self, intent: &Intent) -> CallView {
+        CallView {
+            conversation: self.cx.conversation(),
+            call: super::call_id(self.cx.id()),
+            tool: intent.name.clone(),
+            arguments: intent.arguments.clone(),
+        }
+    }
+
+    /// Opens an approval of this call.
+    pub(super) fn open(&self, tx: &mut Transaction, question: Question) -> Result<ApprovalRecord> {
+        let call = task_of(tx, self.cx)?;
+        let approval = ApprovalRecord {
+            id: ApprovalId(tx.mint()),
+            conversation: call.conversation,
+            call: call.id,
+            turn: call.owner,
+            question,
+            state: ApprovalState::Open,
+            until: expires(self.shared, tx.time()),
+            time: tx.time(),
+        };
+        open(tx, approval.clone());
+        Ok(approval)
+    }
+
+    /// Waits for the decision; where someone in this process decides, the next step asks.
+    fn listen(&self, phase: Phase, intent: Intent, approval: &ApprovalRecord) -> Step<CallTask> {
+        let state = CallState::at(phase, intent);
+        match self.shared.approver {
+            Some(_) if self.cx.woken_by().is_none() => Step::go(state),
+            _ => wait(state, approval.until),
+        }
+    }
+
+    async fn end_in(&self, mut tx: Transaction, ended: Ended) -> Result<Step<CallTask>, TaskError> {
+        let call = task_of(&tx, self.cx)?;
+        let step = ended.step(ended.outcome.word().to_owned());
+        ended.stage(&mut tx, &call).await?;
+        Ok(step.with(tx))
+    }
+
+    /// Goes on with a call that was asked about: as was decided, or as policy says by now.
+    pub(super) async fn asked(
+        &self,
+        intent: Intent,
+        approval: ApprovalId,
+    ) -> Result<Step<CallTask>, TaskError> {
+        let record = self.cx.session().approval(approval).await?;
+        let said = self.ask_approver(&record).await;
+        let mut tx = self.cx.begin().await?;
+        if let Some(decision) = said {
+            tx.decide(self.shared, approval, (decision, "host")).await?;
+        }
+        let record = match tx.approval(approval) {
+            Some(open) => ApprovalRecord::clone(&open),
+            None => self.cx.session().approval(approval).await?,
+        };
+        match record.state.clone() {
+            ApprovalState::Decided { decision, actor, .. } => {
+                self.decided(tx, intent, (record.question, decision, actor)).await
+            }
+            ApprovalState::Void { .. } => {
+                // What was asked is no longer what would run: it is proposed anew.
+                Ok(Step::go(CallState::at(Phase::Proposed, intent)).with(tx))
+            }
+            ApprovalState::Open if self.cx.woken_by() == Some(&Woken::TimedOut) => {
+                let reason = "nobody decided in time".to_owned();
+                tx.void(&record, &reason);
+                let text = format!("This call was not allowed: {reason}.");
+                let by = "time".into();
+                self.end_in(tx, Ended::new(Outcome::Declined { by, reason }, text)).await
+            }
+            ApprovalState::Open => self.judge_again(tx, intent, record).await,
+        }
+    }
+
+    /// Asks whoever decides in this process, if there is someone.
+    async fn ask_approver(&self, record: &ApprovalRecord) -> Option<Decision> {
+        match &self.shared.approver {
+            Some(approver) if record.is_open() => approver.decide(record).await,
+            _ => None,
+        }
+    }
+
+    /// Judges a call whose question is open: policy may say something else by now.
+    async fn judge_again(
+        &self,
+        mut tx: Transaction,
+        intent: Intent,
+        approval: ApprovalRecord,
+    ) -> Result<Step<CallTask>, TaskError> {
+        if matches!(approval.question, Question::Person { .. }) {
+            return Ok(self.wait_on(intent, &approval).with(tx));
+        }
+        let (agent, selected) = self.selected().await?;
+        let bench = Bench::of(self.shared, &tx, self.cx.conversation(), (&agent, &selected)).await?;
+        match bench.judge(intent).await {
+            Judgement::Run(intent) => {
+                tx.void(&approval, "policy allows it by now");
+                Ok(Step::go(CallState::at(Phase::Ready, intent)).with(tx))
+            }
+            Judgement::End(_, ended) => self.end_in(tx, ended).await,
+            Judgement::Ask(intent, question) if is_same(&question, &approval.question) => {
+                Ok(self.wait_on(intent, &approval).with(tx))
+            }
+            Judgement::Ask(intent, question) => {
+                tx.void(&approval, "what it asks about has changed");
+                let approval = self.open(&mut tx, question)?;
+                Ok(self.wait_on(intent, &approval).with(tx))
+            }
+        }
+    }
+
+    fn wait_on(&self, intent: Intent, approval: &ApprovalRecord) -> Step<CallTask> {
+        let state = CallState::at(Phase::Asking(approval.id), intent);
+        wait(state, approval.until)
+    }
+
+    /// Does what was decided. The call is judged again: what is denied by now does not run, whatever was decided.
+    async fn decided(
+        &self,
+        tx: Transaction,
+        mut intent: Intent,
+        (question, decision, actor): (Question, Decision, String),
+    ) -> Result<Step<CallTask>, TaskError> {
+        match decision {
+            Decision::Deny { reason } => {
+                let text = format!("Declined by {actor}: {reason}");
+                return self.end_in(tx, Ended::new(Outcome::Declined { by: actor, reason }, text)).await;
+            }
+            Decision::Answer { text } => return self.end_in(tx, Ended::new(Outcome::Ok, text)).await,
+            Decision::Edit { arguments } => intent.arguments = arguments,
+            _ => {}
+        }
+        let (agent, selected) = self.selected().await?;
+        let bench = Bench::of(self.shared, &tx, self.cx.conversation(), (&agent, &selected)).await?;
+        match bench.judge(intent).await {
+            Judgement::End(_, ended) => self.end_in(tx, ended).await,
+            Judgement::Ask(intent, now) if !is_same_place(&question, &now) => {
+                Ok(Step::go(CallState::at(Phase::Proposed, intent)).with(tx))
+            }
+            Judgement::Run(intent) | Judgement::Ask(intent, _) => {
+                Ok(Step::go(CallState::at(Phase::Ready, intent)).with(tx))
+            }
+        }
+    }
+
+    /// Asks a person whether a call ran that was cut off.
+    pub(super) async fn ask_whether_it_ran(&self, intent: Intent) -> Result<Step<CallTask>, TaskError> {
+        let mut tx = self.cx.begin().await?;
+        let (tool, arguments) = (intent.name.clone(), intent.arguments.clone());
+        let approval = self.open(&mut tx, Question::Unknown { tool, arguments })?;
+        Ok(self.listen(Phase::Unsure(approval.id), intent, &approval).with(tx))
+    }
+
+    /// Goes on with a call of which a person has said whether it ran.
+    pub(super) async fn unsure(
+        &self,
+        intent: Intent,
+        approval: ApprovalId,
+    ) -> Result<Step<CallTask>, TaskError> {
+        let shown = self.streamed().await?;
+        let record = self.cx.session().approval(approval).await?;
+        let said = self.ask_approver(&record).await;
+        let mut tx = self.cx.begin().await?;
+        if let Some(decision) = said {
+            tx.decide(self.shared, approval, (decision, "host")).await?;
+        }
+        let record = match tx.approval(approval) {
+            Some(open) => ApprovalRecord::clone(&open),
+            None => self.cx.session().approval(approval).await?,
+        };
+        match &record.state {
+            ApprovalState::Open if self.cx.woken_by() != Some(&Woken::TimedOut) => {
+                let state = CallState::at(Phase::Unsure(approval), intent);
+                Ok(wait(state, record.until).with(tx))
+            }
+            ApprovalState::Decided { decision: Decision::Happened { text }, actor, .. } => {
+                let told = text.clone().unwrap_or_else(|| format!("{actor} says that this call has run."));
+                self.end_in(tx, Ended::new(Outcome::Ok, told).behind(shown)).await
+            }
+            ApprovalState::Decided { decision: Decision::DidNotHappen, .. } => {
+                Ok(Step::go(CallState::at(Phase::Ready, intent)).with(tx))
+            }
+            ApprovalState::Decided { decision: Decision::Stop, .. } => {
+                if let Some(turn) = record.turn {
+                    tx.abort_task(turn, "nobody knows whether a call has run", Reach::Ordinary).await?;
+                }
+                self.end_in(tx, Ended::cut_off().behind(shown)).await
+            }
+            _ => self.end_in(tx, Ended::cut_off().behind(shown)).await,
+        }
+    }
+}
+
+/// Waits until something is decided, or the time is up.
+fn wait(state: CallState, until: Option<Timestamp>) -> Step<CallTask> {
+    let step = Step::wait_signal(DECIDED, state);
+    match until {
+        Some(until) => step.until(until),
+        None => step,
+    }
+}
+
+/// Whether two questions are about the same call, in the same place.
+fn is_same(a: &Question, b: &Question) -> bool {
+    match (a, b) {
+        (Question::Call { tool, arguments, .. }, Question::Call { tool: other, arguments: others, .. }) => {
+            tool == other && arguments == others && is_same_place(a, b)
+        }
+        _ => false,
+    }
+}
+
+fn is_same_place(a: &Question, b: &Question) -> bool {
+    match (a, b) {
+        (Question::Call { directory, .. }, Question::Call { directory: other, .. }) => directory == other,
+        _ => true,
+    }
+}

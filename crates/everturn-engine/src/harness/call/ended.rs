@@ -1,0 +1,107 @@
+//! What a call comes to, and the result that says so.
+
+use everturn_core::{
+    Result,
+    entry::{Entry, kind},
+    id::BlobId,
+    json::RawJson,
+    message::{CallResult, Message, Outcome},
+    task::{TaskFailure, TaskRecord},
+    tool::{Control, ToolOutput},
+};
+
+use super::{CallTask, call_id};
+use crate::{Transaction, harness::agent::Agent, task::Step};
+
+/// What a call comes to.
+#[derive(Clone, Debug)]
+pub(super) struct Ended {
+    pub(super) outcome: Outcome,
+    pub(super) text: String,
+    pub(super) truncated: bool,
+    pub(super) whole: Option<BlobId>,
+    pub(super) details: Option<RawJson>,
+    pub(super) control: Control,
+}
+
+impl Ended {
+    pub(super) fn new(outcome: Outcome, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { outcome, text, truncated: false, whole: None, details: None, control: Control::default() }
+    }
+
+    /// The end of a call whose tool gave something.
+    pub(super) fn ok(output: ToolOutput) -> Self {
+        let ToolOutput { text, details, control, usage: _ } = output;
+        Self { details, control, ..Self::new(Outcome::Ok, text) }
+    }
+
+    /// The end of a call of a tool that is not on offer.
+    pub(super) fn unavailable(name: &str) -> Self {
+        Self::new(Outcome::Unavailable, format!("There is no tool {name:?}."))
+    }
+
+    /// The end of a call that may have been begun, and does no harm when it was.
+    pub(super) fn harmless() -> Self {
+        let text = "The turn was cancelled. This call may have run; running it again does no harm.";
+        Self::new(Outcome::Cancelled, text)
+    }
+
+    /// The end of a call that was never begun.
+    pub(super) fn not_run() -> Self {
+        Self::new(Outcome::Cancelled, "The turn was cancelled before this call ran.")
+    }
+
+    /// The end of a call that an earlier run may have begun, and that must not be run again.
+    pub(super) fn cut_off() -> Self {
+        let text = "The process ended while this call may have been running. Its effect may or may not have happened; find \
+                    out before you do it again.";
+        Self::new(Outcome::Unknown, text)
+    }
+
+    /// The end of a call that was given up.
+    pub(super) fn told_to_stop() -> Self {
+        let text = "The call was told to stop and did not. Its effect may or may not have happened.";
+        Self::new(Outcome::Unknown, text)
+    }
+
+    /// The same end, behind what the call had written until then.
+    #[must_use]
+    pub(super) fn behind(mut self, written: String) -> Self {
+        if !written.is_empty() {
+            self.text = format!("{}\n{}", written.trim_end_matches('\n'), self.text);
+        }
+        self
+    }
+
+    /// A call that gave a result did its work, whatever the result says; one that nobody knows of did not.
+    pub(super) fn step(&self, word: String) -> Step<CallTask> {
+        match self.outcome {
+            Outcome::Unknown => {
+                let why = TaskFailure::new("unknown", "nobody can know whether the effect happened");
+                Step::fail(why).output(word)
+            }
+            _ => Step::done(word),
+        }
+    }
+
+    /// Stages the call's result, as an entry of its turn, and what it asks for beside that.
+    pub(super) async fn stage(self, tx: &mut Transaction, call: &TaskRecord) -> Result<()> {
+        if let Some(whole) = self.whole {
+            tx.refer(whole);
+        }
+        if !self.control.add_tools.is_empty() {
+            let agent = tx.doc::<Agent>(call.conversation).await?;
+            self.control.add_tools.iter().for_each(|name| agent.tools.add(name));
+        }
+        let result = CallResult {
+            truncated: self.truncated,
+            whole: self.whole,
+            details: self.details,
+            control: self.control,
+            ..CallResult::new(call_id(call.id), self.outcome, self.text)
+        };
+        let entry = Entry::new(kind::RESULT).message(Message::Result(result));
+        tx.append_for(call.owner, call.conversation, entry).map(drop)
+    }
+}
