@@ -9,8 +9,8 @@ use crate::{
 };
 
 pub use file::{
-    Access, DirectoryEntry, Expect, FileKind, FileVersion, ListDirectory, ReadFile, ResolvePath, Resolved, Stat,
-    WriteFile, Written,
+    Access, DirectoryEntry, Expect, FileKind, FileVersion, ListDirectory, ReadFile, ResolvePath, Resolved,
+    Stat, WriteFile, Written,
 };
 pub use process::{Exec, Exit};
 

@@ -11,8 +11,8 @@ use std::{collections::BTreeMap, fs::File, io, os::unix::fs::FileExt, path::Path
 use everturn_core::{
     Error, Result,
     env::{
-        DirectoryEntry, Exec, ExecutionEnv, Exit, FileKind, ListDirectory, ReadFile, ResolvePath, Resolved, Stat,
-        WriteFile, Written,
+        DirectoryEntry, Exec, ExecutionEnv, Exit, FileKind, ListDirectory, ReadFile, ResolvePath, Resolved,
+        Stat, WriteFile, Written,
     },
 };
 use rustix::fs::Dir;

@@ -159,7 +159,8 @@ fn edit(text: &str, edits: &[Replacement]) -> Result<(String, usize), String> {
     let (mut body, mut places) = (body.to_owned(), 0);
     for (number, edit) in (1..).zip(edits) {
         let (changed, count) = replace(&body, edit, ending).map_err(|why| {
-            let which = if edits.len() == 1 { String::new() } else { format!("edit {number} of {}: ", edits.len()) };
+            let which =
+                if edits.len() == 1 { String::new() } else { format!("edit {number} of {}: ", edits.len()) };
             format!("{which}{why}")
         })?;
         body = changed;

@@ -30,6 +30,9 @@ use self::tree::{Reach, Tree};
 /// How long processes that were asked to end may take.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// How long output is waited for that only a process that is not ours any more can still write.
+const REST: Duration = Duration::from_millis(100);
+
 /// How much output is taken at once.
 const CHUNK: usize = 16 * 1024;
 
@@ -94,7 +97,12 @@ impl Run {
             .kill_on_drop(true);
         let child = command.spawn()?;
         let tree = Tree::new(child.id(), mark);
-        Ok(Self { child, pipe: Some(Receiver::from_owned_fd(reader.into())?), output: exec.output.clone(), tree })
+        Ok(Self {
+            child,
+            pipe: Some(Receiver::from_owned_fd(reader.into())?),
+            output: exec.output.clone(),
+            tree,
+        })
     }
 
     /// Waits until the program ends or has to, and leaves nothing of it.
@@ -120,7 +128,7 @@ impl Run {
         let _ = within(GRACE, self.quiet()).await;
         self.tree.kill(reach).await;
         let status = self.ended().await?;
-        let _ = within(GRACE, self.quiet()).await;
+        let _ = within(REST, self.quiet()).await;
         self.tree.is_over();
         Ok(Exit {
             code: status.code(),
@@ -168,7 +176,10 @@ async fn read(pipe: &mut Option<Receiver>, buffer: &mut [u8]) -> usize {
 }
 
 /// Ends when the time is over; without a time, never.
-#[expect(clippy::disallowed_methods, reason = "the environment port is where a process and its time are the machine's")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the environment port is where a process and its time are the machine's"
+)]
 async fn passed(time: Option<Duration>) {
     match time {
         Some(time) => tokio::time::sleep(time).await,

@@ -11,9 +11,9 @@ use std::{
 };
 
 use everturn_core::env::{Access, FileKind, FileVersion, Resolved, Stat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 #[cfg(target_os = "linux")]
 use rustix::io::Errno;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
 use super::{
     fault::Fault,
@@ -23,7 +23,8 @@ use crate::text;
 
 /// Opens a directory only to open what is in it: no right to list it is needed where the system knows the difference.
 #[cfg(target_os = "linux")]
-pub(super) const STEP: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+pub(super) const STEP: OFlags =
+    OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
 pub(super) const STEP: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 

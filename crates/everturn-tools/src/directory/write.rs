@@ -124,8 +124,12 @@ impl Spot<'_> {
         }
         let version: Option<FileVersion> = there.as_ref().map(|there| stat(there).version);
         match (expect, version) {
-            (Expect::Absent, Some(_)) => Err(Fault::Changed("nothing was expected there, and there is a file")),
-            (Expect::Version(_), None) => Err(Fault::Changed("it was expected as it had been, and it is gone")),
+            (Expect::Absent, Some(_)) => {
+                Err(Fault::Changed("nothing was expected there, and there is a file"))
+            }
+            (Expect::Version(_), None) => {
+                Err(Fault::Changed("it was expected as it had been, and it is gone"))
+            }
             (Expect::Version(expected), Some(version)) if *expected != version => {
                 Err(Fault::Changed("it has changed since it was read; read it again"))
             }

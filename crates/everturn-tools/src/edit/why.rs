@@ -25,7 +25,10 @@ pub(super) fn not_found(text: &str, old: &str) -> String {
     ] {
         if let Some(at) = find(&lines, &wanted, looks) {
             let there = shown(&lines[at..(at + wanted.len().max(1)).min(lines.len())]);
-            return format!("old was not found: what stands at line {} differs in {what}; it is {there}", at + 1);
+            return format!(
+                "old was not found: what stands at line {} differs in {what}; it is {there}",
+                at + 1
+            );
         }
     }
     match nearest(&lines, &wanted) {

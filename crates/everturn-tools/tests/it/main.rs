@@ -4,10 +4,15 @@
 
 mod coding;
 mod directory;
+mod edit;
+mod exec;
 mod glob;
 mod grep;
 mod list;
 mod paths;
 mod project;
+mod promises;
 mod race;
 mod read;
+mod tree;
+mod write;

@@ -64,11 +64,13 @@ impl Program {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the environment port is where a process gets what the machine has")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the environment port is where a process gets what the machine has"
+)]
 fn variables(exec: &Exec) -> BTreeMap<OsString, OsString> {
-    let is_kept = |name: &OsStr| {
-        name.to_str().is_some_and(|name| KEPT.contains(&name) || name.starts_with("LC_"))
-    };
+    let is_kept =
+        |name: &OsStr| name.to_str().is_some_and(|name| KEPT.contains(&name) || name.starts_with("LC_"));
     let mut variables: BTreeMap<_, _> = env::vars_os().filter(|(name, _)| is_kept(name)).collect();
     variables.insert("TERM".into(), "dumb".into());
     variables.extend(exec.variables.iter().map(|(name, value)| (name.into(), value.into())));
