@@ -50,7 +50,7 @@ macro_rules! promises {
         /// Shape: one function that takes a [`Promise`](crate::env::Promise) and runs it, in the runtime that the
         /// environment asks for, on a fresh environment whose root is empty.
         ///
-        /// ```ignore
+        /// ```text
         /// mod directory {
         ///     fn run(promise: everturn_testkit::env::Promise) {
         ///         let root = tempfile::tempdir().unwrap();

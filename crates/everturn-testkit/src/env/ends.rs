@@ -11,11 +11,11 @@ use futures_util::{FutureExt, future::poll_fn, pin_mut};
 
 use super::{get, kept, shell};
 
-/// A tree of processes: one that leaves its group where that can be done, one that ignores every request to end, and the
-/// program itself. Each writes its number to a file; then the program says that they are all there.
+/// A tree of processes: an orphan that has left its group where that can be done, one that ignores every request to end,
+/// and the program itself. Each writes its number to a file; then the program says that they are all there.
 const TREE: &str = r#"
 setsid=$(command -v setsid)
-$setsid sh -c 'echo $$ > stray; exec sleep 1000' &
+( $setsid sh -c 'echo $$ > stray; exec sleep 1000' & )
 sh -c 'trap "" TERM INT HUP; echo $$ > deaf; while :; do sleep 1000; done' &
 until [ -s stray ] && [ -s deaf ]; do :; done
 echo $$ > trunk

@@ -62,11 +62,11 @@ impl Drop for StopOnDrop {
 
 /// A program that was started.
 struct Run {
+    tree: Tree,
     child: Child,
     /// Its output; none once every process that had it has closed it.
     pipe: Option<Receiver>,
     output: Output,
-    tree: Tree,
 }
 
 /// Why a program was stopped.

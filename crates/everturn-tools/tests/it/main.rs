@@ -14,5 +14,6 @@ mod project;
 mod promises;
 mod race;
 mod read;
+#[cfg(target_os = "linux")]
 mod tree;
 mod write;

@@ -135,7 +135,7 @@ fn parts(path: &str) -> Vec<&str> {
 fn is_match(glob: &[&str], path: &[&str]) -> bool {
     match (glob, path) {
         // What lies outside is only named by what begins at the top of the machine.
-        (["**", rest @ ..], [first, ..]) if first.is_empty() => !rest.is_empty() && is_match(rest, path),
+        (["**", ..], ["", ..]) => false,
         (["**", rest @ ..], _) => {
             is_match(rest, path) || matches!(path, [_, behind @ ..] if is_match(glob, behind))
         }

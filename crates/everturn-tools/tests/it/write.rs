@@ -52,6 +52,18 @@ async fn a_file_keeps_its_mode_and_a_new_one_gets_that_of_any_new_file() {
 }
 
 #[tokio::test]
+async fn a_file_keeps_its_owner_where_that_may_be_given() {
+    let project = Project::new(&[("a.txt", "old")]);
+    let path = project.root.join("a.txt");
+    // Only the superuser may give a file away.
+    let _ = std::os::unix::fs::chown(&path, Some(12_345), Some(12_345));
+    let owner = || fs::metadata(&path).map(|found| (found.uid(), found.gid())).unwrap();
+    let before = owner();
+    project.call("write", r#"{"path":"a.txt","content":"new"}"#).await.unwrap();
+    assert_eq!(owner(), before);
+}
+
+#[tokio::test]
 async fn what_is_binary_is_replaced_without_a_difference() {
     let project = Project::new(&[]);
     project.file("a", b"\0\xff");
