@@ -15,7 +15,28 @@ use crate::{
     policy::Act,
 };
 
-/// A tool with typed arguments. Most are written as a function with the attribute [`macro@tool`].
+/// A tool with typed arguments.
+///
+/// Most are an `async fn` with the attribute [`macro@tool`]. `crate = "everturn_core"` says where Everturn is, when that is
+/// not `::everturn`.
+///
+/// ```
+/// use everturn_core::tool::{AnyTool, ToolResult, tool};
+///
+/// #[tool(replay = "safe", crate = "everturn_core")]
+/// /// Count from 1 to n.
+/// async fn count(
+///     /// How far to count.
+///     n: u32,
+/// ) -> ToolResult {
+///     Ok((1..=n).map(|i| format!("{i}\n")).collect::<String>().into())
+/// }
+///
+/// let offered = AnyTool::new(count);
+/// assert_eq!(offered.spec().description, "Count from 1 to n.");
+/// ```
+///
+/// By hand, where a tool has a state of its own or says what a call would do:
 ///
 /// Promise: arguments that do not fit end the call `invalid_arguments` before anything else happens; an error of
 /// [`run`](Self::run) ends it `error`. Both reach the model as a result.
@@ -226,7 +247,10 @@ pub struct CallContext {
 /// Output::default().write(b"nobody looks");
 /// ```
 #[derive(Clone, Default)]
-pub struct Output(Option<Arc<dyn Fn(&[u8]) + Send + Sync>>);
+pub struct Output(Option<Arc<Take>>);
+
+/// Takes the next piece of an output.
+type Take = dyn Fn(&[u8]) + Send + Sync;
 
 impl Output {
     /// An output that hands each piece on.

@@ -5,7 +5,10 @@ mod words;
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
-use syn::{Attribute, Expr, ExprLit, Ident, ItemFn, Lit, Meta, Result, ReturnType, Visibility, ext::IdentExt, spanned::Spanned};
+use syn::{
+    Attribute, Expr, ExprLit, Ident, ItemFn, Lit, Meta, Result, ReturnType, Visibility, ext::IdentExt,
+    spanned::Spanned,
+};
 
 use self::{
     parameters::{Parameters, bare},
@@ -28,7 +31,8 @@ pub(crate) fn write(words: TokenStream, function: TokenStream) -> Result<TokenSt
     }
     let name = words.name(&function.sig.ident)?;
     let written = Written { name, description, docs, words, parameters };
-    Ok(written.tokens(&ItemFn { attrs: attributes, vis: Visibility::Inherited, ..bare(&function) }, &function.vis))
+    Ok(written
+        .tokens(&ItemFn { attrs: attributes, vis: Visibility::Inherited, ..bare(&function) }, &function.vis))
 }
 
 /// What is written out.

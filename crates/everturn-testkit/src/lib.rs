@@ -2,7 +2,7 @@
 //! scripted model, a clock of their own, and a record of what passes through any model.
 //!
 //! A promise of a port is a plain async function here, written once and listed once. A new backend gets them all from
-//! one line: [`store_suite!`].
+//! one line: [`store_suite!`], and an environment from [`env_suite!`].
 //!
 //! # A backend of your own
 //!
@@ -39,6 +39,7 @@
 
 mod block_on;
 pub mod counting;
+pub mod env;
 pub mod faulty;
 pub mod late;
 pub mod manual;

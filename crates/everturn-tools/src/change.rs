@@ -31,7 +31,7 @@ impl Before {
             Err(error) => return Err(error),
         };
         if stat.kind != FileKind::File {
-            return Err(Error::invalid(format!("write {path:?}: it is no regular file")));
+            return Err(Error::invalid(format!("change {path:?}: it is no regular file")));
         }
         let bytes = if stat.size > bytes_max { None } else { read(env, path, bytes_max).await? };
         Ok(Self { expect: Expect::Version(stat.version), size: Some(stat.size), bytes })

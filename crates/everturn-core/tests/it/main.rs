@@ -10,4 +10,5 @@ mod id;
 mod message;
 mod policy;
 mod response;
+mod tool;
 mod verify;

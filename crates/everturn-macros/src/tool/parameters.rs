@@ -73,7 +73,10 @@ impl Parameter {
                 return Ok(Self::Context);
             }
             Type::Reference(reference) => {
-                return refuse(reference, "an argument is read from JSON and owned; only `&CallContext` is lent");
+                return refuse(
+                    reference,
+                    "an argument is read from JSON and owned; only `&CallContext` is lent",
+                );
             }
             Type::ImplTrait(kind) => return refuse(kind, "an argument has a type that a model can be told"),
             _ => {}

@@ -73,8 +73,9 @@ impl Words {
         };
         let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(is_letter) {
-            let message =
-                format!("a name of a tool has 1 to {NAME_MAX} ASCII letters, digits, `_` or `-`, not {name:?}");
+            let message = format!(
+                "a name of a tool has 1 to {NAME_MAX} ASCII letters, digits, `_` or `-`, not {name:?}"
+            );
             return Err(syn::Error::new(span, message));
         }
         Ok(name)

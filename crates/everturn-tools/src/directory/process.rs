@@ -30,6 +30,9 @@ use self::tree::{Reach, Tree};
 /// How long processes that were asked to end may take.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// How long output is waited for that only a process that is not ours any more can still write.
+const REST: Duration = Duration::from_millis(100);
+
 /// How much output is taken at once.
 const CHUNK: usize = 16 * 1024;
 
@@ -59,11 +62,11 @@ impl Drop for StopOnDrop {
 
 /// A program that was started.
 struct Run {
+    tree: Tree,
     child: Child,
     /// Its output; none once every process that had it has closed it.
     pipe: Option<Receiver>,
     output: Output,
-    tree: Tree,
 }
 
 /// Why a program was stopped.
@@ -125,7 +128,7 @@ impl Run {
         let _ = within(GRACE, self.quiet()).await;
         self.tree.kill(reach).await;
         let status = self.ended().await?;
-        let _ = within(GRACE, self.quiet()).await;
+        let _ = within(REST, self.quiet()).await;
         self.tree.is_over();
         Ok(Exit {
             code: status.code(),

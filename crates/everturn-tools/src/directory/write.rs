@@ -13,7 +13,7 @@ use std::{
 
 use everturn_core::env::{Expect, FileKind, FileVersion, Written};
 use rustix::{
-    fs::{AtFlags, Mode, OFlags},
+    fs::{AtFlags, Gid, Mode, OFlags, Uid},
     io::Errno,
 };
 
@@ -32,7 +32,7 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 /// What a new file may be to others, less what the process takes away.
 const NEW: Mode = Mode::from_raw_mode(0o666);
 
-/// What a file is to others until it gets the mode of the one that it replaces.
+/// What a file is to others until it gets the owner and the mode of the one that it replaces.
 const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 
 /// Creates or replaces a file, in one act for who reads it.
@@ -57,7 +57,7 @@ pub(super) fn write(root: &Root, path: &str, bytes: &[u8], expect: &Expect) -> R
     let _lock = place.lock()?;
     let there = place.look(expect)?;
     if let Some(there) = &there {
-        rustix::fs::fchmod(&spare.file, Mode::from_raw_mode(there.st_mode & 0o777))?;
+        spare.take_owner_and_mode(there)?;
     }
     spare.move_to(&place)?;
     let version = stat(&rustix::fs::fstat(&spare.file)?).version;
@@ -160,6 +160,16 @@ impl<'a> Spare<'a> {
         };
         spare.file.write_all(bytes)?;
         Ok(spare)
+    }
+
+    /// Makes the file to others what that one was. Who may not give it to its owner keeps it.
+    fn take_owner_and_mode(&self, there: &rustix::fs::Stat) -> Result<(), Fault> {
+        let ours = rustix::fs::fstat(&self.file)?;
+        if (ours.st_uid, ours.st_gid) != (there.st_uid, there.st_gid) {
+            let owner = (Uid::from_raw(there.st_uid), Gid::from_raw(there.st_gid));
+            let _ = rustix::fs::fchown(&self.file, Some(owner.0), Some(owner.1));
+        }
+        Ok(rustix::fs::fchmod(&self.file, Mode::from_raw_mode(there.st_mode & 0o777))?)
     }
 
     fn move_to(&self, place: &Spot<'_>) -> Result<(), Fault> {

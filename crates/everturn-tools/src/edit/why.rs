@@ -95,7 +95,12 @@ fn without_both(line: &str) -> String {
 /// The line that is most like the first that has anything in it, with its number.
 fn nearest<'a>(lines: &[&'a str], wanted: &[&str]) -> Option<(usize, &'a str)> {
     let first = head(wanted.iter().find(|line| !line.trim().is_empty())?.trim());
-    let alike = |line: &str| strsim::normalized_levenshtein(first, head(line.trim()));
+    let alike = |line: &str| {
+        let line = head(line.trim());
+        let (short, long) = (first.len().min(line.len()), first.len().max(line.len()));
+        // What is that much shorter is not alike, and need not be compared.
+        if (short as f64) < ALIKE * long as f64 { 0.0 } else { strsim::normalized_levenshtein(first, line) }
+    };
     let compared = lines.iter().take(COMPARED).enumerate();
     let near = compared.map(|(at, line)| (alike(line), at)).filter(|(likeness, _)| *likeness >= ALIKE);
     // Of lines that are equally like it the first is named.

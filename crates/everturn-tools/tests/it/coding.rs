@@ -1,20 +1,41 @@
-//! The four tools together.
+//! The tools together.
 
-use everturn_core::{json::RawJson, policy::Act, tool::Replay};
+use everturn_core::{
+    json::RawJson,
+    policy::Act,
+    tool::{Keep, Replay},
+};
 use everturn_tools::coding;
 
 use crate::project::Project;
 
+fn acts(tool: &str, arguments: &str) -> Vec<Act> {
+    let tool = coding().into_iter().find(|known| known.spec().name == tool).unwrap();
+    tool.acts(&RawJson::parse(arguments).unwrap()).unwrap()
+}
+
 #[test]
-fn each_tool_may_run_again_and_declares_the_read_of_its_path() {
-    for tool in coding() {
+fn each_reading_tool_may_run_again_and_declares_the_read_of_its_path() {
+    for tool in &coding()[..4] {
         assert_eq!(tool.contract().replay, Replay::Safe);
         let arguments = match tool.spec().name.as_str() {
             "read" | "list" => r#"{"path":"src"}"#,
             _ => r#"{"path":"src","pattern":"x"}"#,
         };
-        let acts = tool.acts(&RawJson::parse(arguments).unwrap()).unwrap();
-        assert_eq!(acts, [Act::Read("src".into())], "{}", tool.spec().name);
+        assert_eq!(acts(&tool.spec().name, arguments), [Act::Read("src".into())], "{}", tool.spec().name);
+    }
+}
+
+#[test]
+fn each_changing_tool_declares_what_it_changes_and_is_never_repeated() {
+    assert_eq!(acts("write", r#"{"path":"a","content":""}"#), [Act::Write("a".into())]);
+    assert_eq!(acts("edit", r#"{"path":"a","edits":[]}"#), [Act::Read("a".into()), Act::Write("a".into())]);
+    assert_eq!(acts("exec", r#"{"argv":["rm","a"]}"#), [Act::Exec(vec!["rm".into(), "a".into()])]);
+    for tool in &coding()[4..] {
+        assert_eq!(tool.contract().replay, Replay::Never);
+        let is_exec = tool.spec().name == "exec";
+        assert_eq!(tool.contract().is_sequential, !is_exec, "edits follow one another");
+        assert_eq!(tool.contract().keep == Keep::Both, is_exec);
     }
 }
 
@@ -25,6 +46,9 @@ fn the_schemas_name_the_arguments_and_take_no_others() {
         &["path"],
         &["path", "pattern"],
         &["glob", "ignore_case", "path", "pattern"],
+        &["content", "path"],
+        &["edits", "path"],
+        &["argv", "directory", "timeout_ms"],
     ]) {
         let schema: serde_json::Value = tool.spec().parameters.read().unwrap();
         let mut known: Vec<_> = schema["properties"].as_object().unwrap().keys().collect();

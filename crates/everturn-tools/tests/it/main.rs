@@ -4,10 +4,16 @@
 
 mod coding;
 mod directory;
+mod edit;
+mod exec;
 mod glob;
 mod grep;
 mod list;
 mod paths;
 mod project;
+mod promises;
 mod race;
 mod read;
+#[cfg(target_os = "linux")]
+mod tree;
+mod write;

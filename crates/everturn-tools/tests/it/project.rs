@@ -8,7 +8,7 @@ use everturn_core::{
     id::ConversationId,
     json::RawJson,
     message::{CallId, Outcome},
-    tool::{CallContext, Output},
+    tool::{AnyTool, CallContext, Output, ToolOutput},
 };
 use everturn_tools::{Directory, coding};
 
@@ -31,6 +31,11 @@ impl Project {
             project.file(path, text);
         }
         project
+    }
+
+    /// The bytes of a file, as nobody's environment reads them.
+    pub(crate) fn bytes(&self, path: &str) -> Vec<u8> {
+        fs::read(self.root.join(path)).unwrap()
     }
 
     /// Writes a file; the path is relative to the root.
@@ -75,8 +80,25 @@ impl Project {
 }
 
 pub(crate) async fn call(cx: &CallContext, tool: &str, arguments: &str) -> Result<String, (String, Outcome)> {
-    let tool = coding().into_iter().find(|known| known.spec().name == tool).unwrap();
-    let arguments = RawJson::parse(arguments).unwrap();
-    let result = tool.run(cx, &arguments).await;
-    result.map(|output| output.text).map_err(everturn_core::tool::ToolError::into_parts)
+    output(cx, tool, arguments).await.map(|output| output.text)
+}
+
+/// All that a call of a tool gives.
+pub(crate) async fn output(
+    cx: &CallContext,
+    tool: &str,
+    arguments: &str,
+) -> Result<ToolOutput, (String, Outcome)> {
+    let result = named(tool).run(cx, &RawJson::parse(arguments).unwrap()).await;
+    result.map_err(everturn_core::tool::ToolError::into_parts)
+}
+
+/// What a person is shown of a call that has not begun.
+pub(crate) async fn preview(cx: &CallContext, tool: &str, arguments: &str) -> Option<String> {
+    let shown = named(tool).preview(cx, &RawJson::parse(arguments).unwrap()).await;
+    shown.map(|shown| shown.get().to_owned())
+}
+
+fn named(tool: &str) -> AnyTool {
+    coding().into_iter().find(|known| known.spec().name == tool).unwrap()
 }

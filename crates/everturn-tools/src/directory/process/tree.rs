@@ -104,6 +104,7 @@ impl Processes {
     fn signal(&self, signal: Signal, reach: Reach) {
         // Looked for first: the tree falls apart when its trunk ends.
         let strays = if reach == Reach::All { self.strays() } else { Vec::new() };
+        // A group outlives its leader, and its number is nobody else's while it has a member.
         if let Some(leader) = self.leader {
             let _ = kill_process_group(leader, signal);
         }

@@ -8,6 +8,8 @@ const LINT: &str = concat!("clippy::", "disallowed_methods");
 const BEHIND_A_PORT: &[&str] = &[
     "crates/everturn-cli/src/config.rs",
     "crates/everturn-engine/src/world.rs",
+    "crates/everturn-tools/src/directory/process.rs",
+    "crates/everturn-tools/src/directory/process/program.rs",
     "crates/everturn-worlds/benches/",
     "xtask/src/command.rs",
 ];
