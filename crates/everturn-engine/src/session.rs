@@ -12,6 +12,8 @@ mod opener;
 mod reader;
 mod state;
 mod stranger;
+#[cfg(test)]
+mod tests;
 mod transaction;
 mod verify;
 pub mod watch;

@@ -7,8 +7,8 @@ use everturn_core::{
     error::{Error, ErrorKind},
     id::{ConversationId, DocumentId, TaskId},
     storage::{
-        DocumentQuery, DocumentRecord, DocumentWrite, Revision, SubmissionFilter, SubmissionQuery, TaskQuery,
-        Write,
+        ApprovalQuery, DocumentQuery, DocumentRecord, DocumentWrite, Revision, SubmissionFilter,
+        SubmissionQuery, TaskQuery, Write,
     },
     usage::UsageRow,
 };
@@ -54,7 +54,9 @@ fn every_body_is_checked_against_its_checksum() {
         let writes = one_of_each(&mut scene);
         scene.commit(writes).await.unwrap();
 
-        for table in ["conversation", "entry", "task", "submission", "revision", "document", "usage"] {
+        for table in
+            ["conversation", "entry", "task", "submission", "approval", "revision", "document", "usage"]
+        {
             let column = if table == "document" { "record" } else { "body" };
             let change = |by: i64| {
                 let db = rusqlite::Connection::open(file.path()).unwrap();
@@ -92,9 +94,11 @@ fn one_of_each(scene: &mut Scene) -> Vec<Write> {
         usage: None,
         time: everturn_core::clock::Timestamp(7),
     };
+    let call = scene.task();
     vec![
         scene.entry("hello").into_write(),
-        scene.task().into_write(),
+        scene.approval(&call).into_write(),
+        call.into_write(),
         scene.submission(None).into_write(),
         Write::Document(DocumentWrite { record, number: 1, revision }),
         Write::Usage(usage),
@@ -109,6 +113,7 @@ async fn read_all(scene: &Scene) -> Result<(), Error> {
     store.tasks(tasks).await?;
     let only = SubmissionFilter::Live;
     store.submissions(SubmissionQuery { session, only }).await?;
+    store.approvals(ApprovalQuery::open()).await?;
     let documents = DocumentQuery { session, scope: ScopeKey::Session, kind: None, at: None };
     store.documents(documents).await?;
     store.usage(session).await?;

@@ -4,7 +4,10 @@ use everturn_core::{
     clock::Timestamp,
     error::{Error, ErrorKind},
     id::{Epoch, Seq},
-    storage::{ChangeQuery, Code, Created, EntryQuery, EpochStart, NewSession, RunnableQuery, SessionQuery},
+    storage::{
+        ApprovalQuery, ChangeQuery, Code, Created, EntryQuery, EpochStart, NewSession, RunnableQuery,
+        SessionQuery,
+    },
 };
 use everturn_testkit::{
     block_on,
@@ -25,7 +28,8 @@ fn a_tombstone_is_no_session_and_gives_its_id_to_later_epochs_only() {
         let store = file.open().await;
         let mut scene = Scene::create(&store, 1, NewSession::default()).await;
         let (entry, blocked) = (scene.entry("left behind"), Scene::blocked(scene.task(), 1));
-        scene.commit(vec![entry.into_write(), blocked.into_write()]).await.unwrap();
+        let approval = scene.approval(&blocked);
+        scene.commit(vec![entry.into_write(), blocked.into_write(), approval.into_write()]).await.unwrap();
         store.post(scene.mail("signal 3")).await.unwrap();
         Scene::create(&store, 2, NewSession::default()).await;
         // As a deletion leaves it that was cut off before it removed anything.
@@ -42,6 +46,9 @@ fn a_tombstone_is_no_session_and_gives_its_id_to_later_epochs_only() {
         let query = RunnableQuery { code, ..RunnableQuery::at(UNTIL) };
         assert_eq!(store.runnable(query).await.unwrap(), []);
 
+        assert_eq!(store.approvals(ApprovalQuery::open()).await.unwrap(), []);
+        assert_was_deleted(&store.approvals(ApprovalQuery::of(scene.id())).await.unwrap_err());
+
         let mut again = creation(1, NewSession::default());
         let error = store.create(again.clone()).await.unwrap_err();
         assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
@@ -50,6 +57,7 @@ fn a_tombstone_is_no_session_and_gives_its_id_to_later_epochs_only() {
         assert_eq!(lease.epoch, Epoch(2));
         let scene = Scene::of(&store, lease);
         assert_eq!(store.entries(EntryQuery { limit: 9, ..scene.all() }).await.unwrap(), []);
+        assert_eq!(store.approvals(ApprovalQuery::of(scene.id())).await.unwrap(), []);
         let query = ChangeQuery { session: scene.id(), epoch: Epoch(0), after: lease.head, limit: 9 };
         let epochs = store.changes(query).await.unwrap().epochs;
         assert_eq!(epochs, [EpochStart { epoch: Epoch(2), head: Seq(0) }]);

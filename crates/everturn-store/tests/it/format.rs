@@ -140,15 +140,15 @@ fn check_described(chapter: &str, record: &impl Serialize, inner: &[&str]) {
 
 #[test]
 fn every_field_of_a_submission_is_described() {
-    let place = Some(Place { turn: TaskId(5), entry: EntryId(6), step: 2 });
+    let place = Place { turn: TaskId(5), entry: EntryId(6), step: 2 };
     let reason = || "auth".to_owned();
     let (options, entry) = (Some(RawJson::empty()), Some(RawJson::empty()));
     let delivery = Delivery::Steer { late: Late::Return, declining: true };
     let queued = Queued { parts: vec![], delivery, keep: true, options, entry };
-    let settled = |end| SubmissionState::Settled { end, place };
+    let settled = |end| SubmissionState::Settled { end, place: Some(place) };
     for state in [
         SubmissionState::Queued(queued),
-        SubmissionState::Placed(place.unwrap()),
+        SubmissionState::Placed(place),
         settled(End::Answered),
         settled(End::Failed { reason: reason() }),
         settled(End::Returned { reason: reason() }),

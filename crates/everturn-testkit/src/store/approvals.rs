@@ -144,7 +144,7 @@ pub async fn open_approvals_are_those_that_wait(store: &Store) {
     let void = ApprovalRecord { state, ..void };
     scene.commit(vec![decided.clone().into_write(), void.clone().into_write()]).await.unwrap();
     for query in [ApprovalQuery::open_in(scene.id()), ApprovalQuery::open()] {
-        assert_eq!(found(store, query).await, [open.clone()]);
+        assert_eq!(found(store, query).await.as_slice(), std::slice::from_ref(&open));
     }
     let from = |id| ApprovalQuery { limit: 1, ..ApprovalQuery::of(scene.id()).from(id) };
     assert_eq!(found(store, from(void.id)).await, [void]);
