@@ -407,19 +407,32 @@ struct Typed<T>(T);
 
 impl<T: Tool> Typed<T> {
     fn read(arguments: &RawJson) -> Result<T::Arguments, ToolError> {
-        // What a provider sent and is no JSON is kept as a JSON string.
-        let text = arguments.get();
-        let unquoted = text.starts_with('"').then(|| arguments.read::<String>().ok()).flatten();
-        // Providers send nothing, an empty text or null where a tool takes no parameters.
-        let text = match unquoted.as_deref().unwrap_or(text).trim() {
-            "" | "null" => "{}",
-            text => text,
-        };
-        serde_json::from_str(text).map_err(|fault| {
-            let message = format!("call {} with {}: {fault}", T::NAME, around(text, &fault));
-            ToolError::outcome(message, Outcome::InvalidArguments)
-        })
+        self::arguments(T::NAME, arguments)
     }
+}
+
+/// The arguments of a call, as its tool takes them.
+///
+/// Errors: `invalid_arguments`, quoting what is wrong.
+///
+/// ```
+/// use everturn_core::{json::RawJson, tool};
+/// let n: [u32; 2] = tool::arguments("add", &RawJson::parse("[1, 2]").unwrap()).unwrap();
+/// assert_eq!(n, [1, 2]);
+/// ```
+pub fn arguments<T: DeserializeOwned>(tool: &str, arguments: &RawJson) -> Result<T, ToolError> {
+    // What a provider sent and is no JSON is kept as a JSON string.
+    let text = arguments.get();
+    let unquoted = text.starts_with('"').then(|| arguments.read::<String>().ok()).flatten();
+    // Providers send nothing, an empty text or null where a tool takes no parameters.
+    let text = match unquoted.as_deref().unwrap_or(text).trim() {
+        "" | "null" => "{}",
+        text => text,
+    };
+    serde_json::from_str(text).map_err(|fault| {
+        let message = format!("call {tool} with {}: {fault}", around(text, &fault));
+        ToolError::outcome(message, Outcome::InvalidArguments)
+    })
 }
 
 /// How many bytes before and behind a fault are quoted.

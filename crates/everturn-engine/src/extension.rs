@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use everturn_core::tool::{AnyTool, Tool};
 
-use crate::task::{AnyTask, Task};
+use crate::{
+    task::{AnyTask, Task},
+    tool::{AnySessionTool, SessionTool},
+};
 pub use hook::{AfterTool, BeforeTool, CallView, Gated, Hooked, StopGate, TurnAnswer};
 pub(crate) use hook::{AnyAfterTool, AnyBeforeTool, AnyStopGate};
 pub(crate) use section::{AnySection, AnyWrap};
@@ -37,6 +40,8 @@ pub struct Extension {
 #[derive(Clone, Debug)]
 pub(crate) struct InstalledTool {
     pub(crate) tool: AnyTool,
+    /// Its code, where it needs the session.
+    pub(crate) session: Option<AnySessionTool>,
     pub(crate) is_on_demand: bool,
 }
 
@@ -83,7 +88,17 @@ impl Extension {
     /// The same extension with more tools.
     #[must_use]
     pub fn tools(mut self, tools: impl IntoIterator<Item = AnyTool>) -> Self {
-        self.tools.extend(tools.into_iter().map(|tool| InstalledTool { tool, is_on_demand: false }));
+        let installed = |tool| InstalledTool { tool, session: None, is_on_demand: false };
+        self.tools.extend(tools.into_iter().map(installed));
+        self
+    }
+
+    /// The same extension with one more tool that needs the session.
+    #[must_use]
+    pub fn session_tool(mut self, tool: impl SessionTool) -> Self {
+        let code = AnySessionTool::new(tool);
+        let (tool, session) = (code.tool.clone(), Some(code));
+        self.tools.push(InstalledTool { tool, session, is_on_demand: false });
         self
     }
 
@@ -91,7 +106,7 @@ impl Extension {
     /// another tool.
     #[must_use]
     pub fn tool_on_demand(mut self, tool: impl Tool) -> Self {
-        self.tools.push(InstalledTool { tool: AnyTool::new(tool), is_on_demand: true });
+        self.tools.push(InstalledTool { tool: AnyTool::new(tool), session: None, is_on_demand: true });
         self
     }
 

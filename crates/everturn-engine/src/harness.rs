@@ -3,6 +3,7 @@
 mod agent;
 mod approval;
 mod call;
+mod child;
 mod conversation;
 mod event;
 mod history;
@@ -116,6 +117,12 @@ pub struct Settings {
     pub call_ms: Option<u64>,
     /// How long an approval may be decided, in milliseconds; for ever, without a word.
     pub approval_ms: Option<u64>,
+    /// How deep sub-agents may start others; the first is 1 deep.
+    pub depth_max: u32,
+    /// How many sub-agents may work for a conversation at once.
+    pub children_max: u32,
+    /// How many sub-agents a session may have in all.
+    pub children_total_max: u32,
     /// How much of a call's output the model is told, in bytes.
     pub output_max: usize,
     /// How much of it, in lines.
@@ -145,6 +152,9 @@ impl Default for Settings {
             calls: CallOrder::Parallel,
             call_ms: None,
             approval_ms: None,
+            depth_max: 3,
+            children_max: 8,
+            children_total_max: 256,
             output_max: 50 << 10,
             output_lines_max: 2_000,
             output_quota: 16 << 20,
@@ -458,7 +468,8 @@ impl Builder {
         Ok(Harness(Arc::new_cyclic(|shared| {
             let turn = AnyTask::new(turn::TurnTask(shared.clone()));
             let call = AnyTask::new(call::CallTask(shared.clone()));
-            let host = Arc::new(Host::new(registry, vec![turn, call], limits));
+            let agent = AnyTask::new(child::AgentTask(shared.clone()));
+            let host = Arc::new(Host::new(registry, vec![turn, call, agent], limits));
             let settings = RwLock::new(Arc::new(settings));
             let policies = RwLock::new(policies);
             Shared { opener, models, policies, approver, env, settings, host }

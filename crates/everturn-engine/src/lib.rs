@@ -12,13 +12,14 @@ mod keeping;
 mod registry;
 pub mod session;
 pub mod task;
+pub mod tool;
 mod world;
 
 pub use extension::Extension;
 pub use harness::{
     Agent, AgentChange, Answer, ApproveAll, Approver, CallOrder, Choice, ConversationHandle, Current, Ended,
     Event, EventKind, Events, Harness, Input, LiveSession, Models, QueueMode, SessionSpec, Settings,
-    Submission, TaskHandle, TurnEnd, TurnRecord, TurnView, WhenBusy, Worker, WorkerSettings,
+    Submission, TaskHandle, TurnEnd, TurnOptions, TurnRecord, TurnView, WhenBusy, Worker, WorkerSettings,
 };
 pub use registry::Registry;
 pub use session::{BlobWriter, NewTask, Opener, Session, SessionReader, Transaction, WorkContext, watch};

@@ -15,6 +15,7 @@ use crate::{
     extension::{AnyAfterTool, AnyBeforeTool, AnySection, AnyStopGate, AnyWrap, InstalledTool},
     harness::Choice,
     task::AnyTask,
+    tool::AnySessionTool,
 };
 
 /// The installed extensions, in the order of their first installation.
@@ -127,6 +128,12 @@ impl Selected {
     /// How they are offered.
     pub(crate) fn specs(&self) -> &Arc<[ToolSpec]> {
         &self.specs
+    }
+
+    /// The code of a tool on offer that needs the session.
+    pub(crate) fn session_tool(&self, name: &str) -> Option<&AnySessionTool> {
+        let installed = self.extensions.iter().flat_map(|extension| &extension.tools);
+        installed.filter_map(|one| one.session.as_ref()).find(|one| one.tool.spec().name == name)
     }
 
     /// A tool on offer by its name.

@@ -6,6 +6,7 @@ mod judge;
 mod output;
 mod plan;
 mod run;
+mod session;
 
 use std::sync::{Arc, Weak};
 
@@ -22,12 +23,12 @@ use everturn_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Shared, turn::shared};
+use super::{Shared, child::Child, turn::shared};
 use crate::{
     Transaction,
     task::{Aborted, Remains, Step, Task, TaskContext, TaskError},
 };
-use ended::Ended;
+pub(super) use ended::Ended;
 pub(super) use judge::{Bench, SessionRules};
 pub(super) use output::Streamed;
 pub(super) use plan::plan;
@@ -81,6 +82,8 @@ pub(super) enum Phase {
     Asking(ApprovalId),
     /// It waits for someone to say whether it ran.
     Unsure(ApprovalId),
+    /// It waits for its sub-agent.
+    Child(Child),
 }
 
 impl Phase {
@@ -119,6 +122,7 @@ impl Task for CallTask {
             Phase::Proposed => call.proposed(intent).await,
             Phase::Asking(approval) => call.asked(intent, approval).await,
             Phase::Unsure(approval) => call.unsure(intent, approval).await,
+            Phase::Child(child) => call.child(child).await,
         }
     }
 
@@ -131,6 +135,7 @@ impl Task for CallTask {
         let intent = state.intent.as_ref().unwrap_or(planned);
         let ended = match cx.was_carried() {
             _ if matches!(state.phase, Phase::Unsure(_)) => Ended::cut_off(),
+            _ if matches!(state.phase, Phase::Child(_)) => Ended::child_stopped(),
             _ if !state.phase.is_ready() => Ended::not_run(),
             _ if cx.was_entered_here() => Ended::told_to_stop(),
             true if intent.replay == Replay::Safe => Ended::harmless(),
@@ -171,10 +176,11 @@ impl Running<'_> {
                 OnUnknown::Tell => self.end(Ended::cut_off().behind(self.streamed().await?)).await,
             };
         }
-        let ended = match tool {
-            None => Ended::unavailable(&intent.name),
-            Some(tool) => self.run(&intent, tool, (&agent, &selected)).await?,
-        };
+        let Some(tool) = tool else { return self.end(Ended::unavailable(&intent.name)).await };
+        if let Some(code) = selected.session_tool(&intent.name) {
+            return self.run_in_session(intent, code, &agent).await;
+        }
+        let ended = self.run(&intent, tool, (&agent, &selected)).await?;
         self.end(ended).await
     }
 

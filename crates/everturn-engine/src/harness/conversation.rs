@@ -6,7 +6,7 @@ use everturn_core::{
     Error, Result,
     id::{ConversationId, SubmissionId},
     storage::{SubmissionFilter, SubmissionQuery},
-    submission::{Delivery, End, Queued, SubmissionRecord, SubmissionState},
+    submission::{End, SubmissionRecord, SubmissionState},
     task::{
         TaskRecord,
         tree::{Above, Forest, Reach},
@@ -16,7 +16,6 @@ use everturn_core::{
 use super::{
     agent::{Agent, AgentChange},
     event::Events,
-    inbox::said,
     input::{Input, WhenBusy},
     live::LiveSession,
     submission::Submission,
@@ -80,19 +79,13 @@ impl ConversationHandle {
             (input.request.clone(), input.actor.clone(), input.when_busy == WhenBusy::Reject);
         let state = SubmissionState::Queued(input.into_queued()?);
         let record = SubmissionRecord { id, conversation: self.id, request, actor, state, time: tx.time() };
-        match tx.live_turn(self.id) {
-            None => tx.begin_with(self.live.shared(), record).await?,
-            Some(turn) if rejects => {
-                let message = format!("submit to conversation {}: turn {} runs", self.id, turn.id);
-                return Err(Error::conflict(message));
-            }
-            Some(turn) => {
-                if let Some(reason) = declining(&record) {
-                    tx.decline(self.live.shared(), turn.id, (&reason, &record.actor)).await?;
-                }
-                tx.enqueue(record)?;
-            }
+        if let Some(turn) = tx.live_turn(self.id).filter(|_| rejects) {
+            return Err(Error::conflict(format!(
+                "submit to conversation {}: turn {} runs",
+                self.id, turn.id
+            )));
         }
+        tx.hand_over(self.live.shared(), record).await?;
         tx.commit().await?;
         Ok(Submission::new(self.live.clone(), id, self.id))
     }
@@ -152,16 +145,6 @@ impl ConversationHandle {
         self.live.resume();
         let is_idle = || self.live.session().0.state().live.is_idle(self.id).then_some(());
         self.live.when(|| std::future::ready(Ok(is_idle()))).await
-    }
-}
-
-/// The reason with which a steer declines what is asked.
-fn declining(submission: &SubmissionRecord) -> Option<String> {
-    match submission.queued() {
-        Some(Queued { delivery: Delivery::Steer { declining: true, .. }, .. }) => {
-            Some(said(submission).text())
-        }
-        _ => None,
     }
 }
 

@@ -74,6 +74,19 @@ impl Transaction {
         }
     }
 
+    /// Stages what is handed to a conversation, whether or not a turn runs in it.
+    pub(super) async fn hand_over(&mut self, shared: &Shared, submission: SubmissionRecord) -> Result<()> {
+        match self.live_turn(submission.conversation) {
+            None => self.begin_with(shared, submission).await,
+            Some(turn) => {
+                if let Some(reason) = declining(&submission) {
+                    self.decline(shared, turn.id, (&reason, &submission.actor)).await?;
+                }
+                self.enqueue(submission)
+            }
+        }
+    }
+
     /// Stages what waits. It must fit when it is placed: then there is nobody left to tell.
     pub(super) fn enqueue(&mut self, submission: SubmissionRecord) -> Result<()> {
         check_entry(&said(&submission), self.limits())?;
@@ -177,4 +190,14 @@ pub(super) fn said(submission: &SubmissionRecord) -> Entry {
 /// Where an input stands that was placed with a turn's first.
 pub(super) fn placed(turn: TaskId, entry: EntryId) -> SubmissionState {
     SubmissionState::Placed(Place { turn, entry, step: 1 })
+}
+
+/// The reason with which a steer declines what is asked.
+fn declining(submission: &SubmissionRecord) -> Option<String> {
+    match submission.queued() {
+        Some(Queued { delivery: Delivery::Steer { declining: true, .. }, .. }) => {
+            Some(said(submission).text())
+        }
+        _ => None,
+    }
 }

@@ -431,3 +431,13 @@ impl Transaction {
         Ok(documents)
     }
 }
+
+impl std::fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (session, writes) = (self.session.id(), self.writes.len());
+        f.debug_struct("Transaction")
+            .field("session", &session)
+            .field("writes", &writes)
+            .finish_non_exhaustive()
+    }
+}

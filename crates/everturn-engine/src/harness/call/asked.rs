@@ -91,7 +91,11 @@ impl Running<'_> {
         }
     }
 
-    async fn end_in(&self, mut tx: Transaction, ended: Ended) -> Result<Step<CallTask>, TaskError> {
+    pub(super) async fn end_in(
+        &self,
+        mut tx: Transaction,
+        ended: Ended,
+    ) -> Result<Step<CallTask>, TaskError> {
         let call = task_of(&tx, self.cx)?;
         let step = ended.step(ended.outcome.word().to_owned());
         ended.stage(&mut tx, &call).await?;
@@ -253,7 +257,7 @@ impl Running<'_> {
 }
 
 /// Waits until something is decided, or the time is up.
-fn wait(state: CallState, until: Option<Timestamp>) -> Step<CallTask> {
+pub(super) fn wait(state: CallState, until: Option<Timestamp>) -> Step<CallTask> {
     let step = Step::wait_signal(DECIDED, state);
     match until {
         Some(until) => step.until(until),

@@ -15,17 +15,17 @@ use crate::{Transaction, harness::agent::Agent, task::Step};
 
 /// What a call comes to.
 #[derive(Clone, Debug)]
-pub(super) struct Ended {
-    pub(super) outcome: Outcome,
-    pub(super) text: String,
-    pub(super) truncated: bool,
-    pub(super) whole: Option<BlobId>,
-    pub(super) details: Option<RawJson>,
-    pub(super) control: Control,
+pub(in crate::harness) struct Ended {
+    pub(in crate::harness) outcome: Outcome,
+    pub(in crate::harness) text: String,
+    pub(in crate::harness) truncated: bool,
+    pub(in crate::harness) whole: Option<BlobId>,
+    pub(in crate::harness) details: Option<RawJson>,
+    pub(in crate::harness) control: Control,
 }
 
 impl Ended {
-    pub(super) fn new(outcome: Outcome, text: impl Into<String>) -> Self {
+    pub(in crate::harness) fn new(outcome: Outcome, text: impl Into<String>) -> Self {
         let text = text.into();
         Self { outcome, text, truncated: false, whole: None, details: None, control: Control::default() }
     }
@@ -57,6 +57,11 @@ impl Ended {
         let text = "The process ended while this call may have been running. Its effect may or may not have happened; find \
                     out before you do it again.";
         Self::new(Outcome::Unknown, text)
+    }
+
+    /// The end of a call whose sub-agent was stopped with it.
+    pub(super) fn child_stopped() -> Self {
+        Self::new(Outcome::Cancelled, "The turn was cancelled, and the sub-agent with it.")
     }
 
     /// The end of a call that was given up.

@@ -51,12 +51,13 @@ impl Running<'_> {
             return Err(Error::closed("the call was told to stop before it began").into());
         }
         let settings = self.shared.settings();
-        let buffer = Buffer::new(OutputLimits::of(&settings));
+        let buffer = Buffer::new(self.limits());
         let call = self.context(env, &buffer);
         let deadline = tool.contract().deadline.or(settings.call_ms.map(Duration::from_millis));
         cx.enter();
         let code = AssertUnwindSafe(tool.run(&call, &intent.arguments)).catch_unwind();
-        let code = code.map(|done| done.map_or_else(|panic| Came::Panic(panic_text(&*panic).to_owned()), Came::Result));
+        let code = code
+            .map(|done| done.map_or_else(|panic| Came::Panic(panic_text(&*panic).to_owned()), Came::Result));
         let (came, is_late) = self.supervise(Box::pin(code), (&call.cancel, deadline), &buffer).await?;
         let ended = self.ended(intent, came, is_late);
         if ended.outcome == Outcome::Cancelled && cx.is_closing() && cx.abort_reason().is_none() {
@@ -66,7 +67,12 @@ impl Running<'_> {
         Ok(self.after(intent, kept, selected).await)
     }
 
-    fn context(&self, env: Env, buffer: &Buffer) -> CallContext {
+    /// How much of its output is kept.
+    pub(super) fn limits(&self) -> OutputLimits {
+        OutputLimits::of(&self.shared.settings())
+    }
+
+    pub(super) fn context(&self, env: Env, buffer: &Buffer) -> CallContext {
         let buffer = buffer.clone();
         CallContext {
             call: call_id(self.cx.id()),

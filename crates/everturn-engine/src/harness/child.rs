@@ -1,0 +1,229 @@
+//! Sub-agents: conversations that a call, or a task behind it, owns.
+
+use std::sync::Weak;
+
+use everturn_core::{
+    Error, Result,
+    conversation::Ownership,
+    document::Document,
+    id::{ConversationId, EntryId, SubmissionId, TaskId},
+    json::RawJson,
+    message::Outcome,
+    submission::{LOCAL, Queued, SubmissionRecord, SubmissionState},
+    task::{
+        TaskOutcome, WaitPolicy,
+        tree::{Above, Forest},
+    },
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Shared, agent::Agent, call::Ended, history::TurnRecord, input::Input, turn::shared};
+use crate::{
+    NewTask, Transaction,
+    task::{Step, Task, TaskContext, TaskError},
+    tool::Spawn,
+};
+
+/// How many sub-agents a session has had.
+#[derive(Clone, Debug, Default, PartialEq, Document, Serialize, Deserialize)]
+#[document(kind = "et.children", version = 1, scope = "session", crate = "everturn_core")]
+struct Children {
+    total: u32,
+}
+
+/// A sub-agent at work.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Child {
+    pub(super) conversation: ConversationId,
+    pub(super) turn: TaskId,
+}
+
+/// What a sub-agent is started by.
+pub(super) struct Start<'a> {
+    /// The task that owns it.
+    pub(super) owner: TaskId,
+    /// The conversation that it works for.
+    pub(super) parent: ConversationId,
+    pub(super) spawn: &'a Spawn,
+}
+
+/// What a sub-agent came to.
+pub(super) enum Report {
+    Answered(String),
+    Failed(String),
+}
+
+impl Transaction {
+    /// Stages a sub-agent: its conversation, its agent, its first input and its turn.
+    ///
+    /// Errors: `Conflict` when there may be no more of them: too deep, too many at once, or in all.
+    pub(super) async fn start_child(&mut self, shared: &Shared, start: Start<'_>) -> Result<Child> {
+        self.check_children(shared, start.parent).await?;
+        self.doc::<Children>(()).await?.total += 1;
+        let mut agent = self.snapshot::<Agent>(start.parent).await?.unwrap_or_default();
+        start.spawn.agent.clone().apply(&mut agent);
+        let conversation = self.create_conversation(Ownership::Task(start.owner));
+        *self.doc::<Agent>(conversation).await? = agent;
+        let request = Some("task".to_owned());
+        let queued = Input::text(start.spawn.prompt.as_str()).into_queued()?;
+        let submission = self.new_submission(conversation, request, queued);
+        let id = submission.id;
+        self.begin_with(shared, submission).await?;
+        let turn = self.submission(id).and_then(|placed| placed.turn());
+        let turn =
+            turn.ok_or_else(|| Error::invalid(format!("start a sub-agent: input {id} came to no turn")))?;
+        Ok(Child { conversation, turn })
+    }
+
+    /// A submission that was just handed over by the session itself.
+    pub(super) fn new_submission(
+        &mut self,
+        conversation: ConversationId,
+        request: Option<String>,
+        queued: Queued,
+    ) -> SubmissionRecord {
+        let id = SubmissionId(self.mint());
+        let (actor, state, time) = (LOCAL.to_owned(), SubmissionState::Queued(queued), self.time());
+        SubmissionRecord { id, conversation, request, actor, state, time }
+    }
+
+    /// The gate: whether one more sub-agent may be started, whichever way.
+    async fn check_children(&self, shared: &Shared, parent: ConversationId) -> Result<()> {
+        let settings = shared.settings();
+        let refuse = |what: String| Err(Error::conflict(format!("start a sub-agent: {what}")));
+        let mut depth = 1;
+        let mut place = self.conversation(parent).await?;
+        while let Some(owner) = place.owner.and_then(|owner| self.task(owner)) {
+            depth += 1;
+            place = self.conversation(owner.conversation).await?;
+        }
+        if depth > settings.depth_max {
+            return refuse(format!(
+                "it would be {depth} deep, and {} is all that may be",
+                settings.depth_max
+            ));
+        }
+        let here = self.children_of(parent);
+        if here >= settings.children_max {
+            return refuse(format!("{here} work for this conversation, and more may not at once"));
+        }
+        let total = self.snapshot::<Children>(()).await?.unwrap_or_default().total;
+        if total >= settings.children_total_max {
+            return refuse(format!("the session has had {total}, and that is all that it may have"));
+        }
+        Ok(())
+    }
+
+    /// How many sub-agents work for a conversation.
+    fn children_of(&self, parent: ConversationId) -> u32 {
+        let mut count = 0;
+        let mut above = vec![Above::Conversation(parent)];
+        while let Some(next) = above.pop() {
+            for task in self.below(next) {
+                count += self.owned(task).len();
+                above.push(Above::Task(task));
+            }
+        }
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+}
+
+/// What a sub-agent's turn came to.
+pub(super) async fn report(tx: &Transaction, child: Child) -> Result<Report> {
+    let failed = |why: &str| Ok(Report::Failed(format!("The sub-agent did not finish: {why}")));
+    let Some(outcome) = tx.outcome(child.turn).await? else { return failed("it is still at work") };
+    let entry: Option<EntryId> = outcome.output().map(RawJson::read).transpose()?;
+    let Some(entry) = entry else { return failed(outcome.word()) };
+    let record: Option<TurnRecord> = tx.entry(child.conversation, entry).await?.read()?;
+    let Some(record) = record else { return failed(outcome.word()) };
+    match (record.reply, record.outcome.failure()) {
+        (Some(reply), None) => Ok(Report::Answered(tx.entry(child.conversation, reply).await?.text())),
+        (_, Some(why)) => failed(&why),
+        (None, None) if outcome.is_completed() => Ok(Report::Answered(String::new())),
+        (None, None) => match outcome {
+            TaskOutcome::Aborted { reason, .. } => failed(&reason),
+            other => failed(other.word()),
+        },
+    }
+}
+
+impl Report {
+    /// The end of the call that started the sub-agent.
+    pub(super) fn into_ended(self, child: Child) -> Ended {
+        let (outcome, text) = match self {
+            Self::Answered(text) => (Outcome::Ok, text),
+            Self::Failed(why) => (Outcome::Error, why),
+        };
+        let details = RawJson::of(&child).ok();
+        Ended { details, ..Ended::new(outcome, text) }
+    }
+}
+
+/// A sub-agent in the background: reports to the conversation that started it, once.
+pub(super) struct AgentTask(pub(super) Weak<Shared>);
+
+/// What a sub-agent in the background is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct AgentInput {
+    pub(super) spawn: Spawn,
+}
+
+/// Where a sub-agent in the background stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum AgentState {
+    Starting,
+    Working(Child),
+}
+
+impl Task for AgentTask {
+    const NAME: &'static str = "et.agent";
+    type Input = AgentInput;
+    type State = AgentState;
+    type Output = String;
+
+    fn start(&self, _: &AgentInput) -> AgentState {
+        AgentState::Starting
+    }
+
+    async fn step(
+        &self,
+        cx: &TaskContext,
+        input: &AgentInput,
+        state: AgentState,
+    ) -> Result<Step<Self>, TaskError> {
+        let shared = shared(&self.0)?;
+        let mut tx = cx.begin().await?;
+        match state {
+            AgentState::Starting => {
+                let start = Start { owner: cx.id(), parent: cx.conversation(), spawn: &input.spawn };
+                let child = tx.start_child(&shared, start).await?;
+                let state = AgentState::Working(child);
+                Ok(Step::wait_tasks([child.turn], WaitPolicy::AllSettled, state).with(tx))
+            }
+            AgentState::Working(child) => {
+                let (Report::Answered(text) | Report::Failed(text)) = report(&tx, child).await?;
+                let told = format!("<report task=\"{}\">\n{text}\n</report>", cx.id());
+                let queued = Input::text(told).keep().into_queued()?;
+                let request = Some(format!("report {}", cx.id()));
+                let submission = tx.new_submission(cx.conversation(), request, queued);
+                tx.hand_over(&shared, submission).await?;
+                Ok(Step::done(text).with(tx))
+            }
+        }
+    }
+}
+
+impl Transaction {
+    /// Stages the task of a sub-agent in the background; it is bound to the session, and not to the turn that starts it.
+    pub(super) async fn start_in_background(
+        &mut self,
+        shared: &Shared,
+        parent: ConversationId,
+        spawn: Spawn,
+    ) -> Result<TaskId> {
+        self.check_children(shared, parent).await?;
+        let new = NewTask::of::<AgentTask>(parent, &AgentInput { spawn })?;
+        self.create_task(NewTask { background: true, ..new })
+    }
+}
