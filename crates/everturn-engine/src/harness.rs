@@ -6,6 +6,7 @@ mod call;
 mod child;
 mod conversation;
 mod event;
+mod files;
 mod history;
 mod inbox;
 mod input;
@@ -17,6 +18,7 @@ mod signal;
 mod submission;
 mod task;
 mod turn;
+mod undo;
 mod worker;
 
 use std::{
@@ -44,6 +46,7 @@ pub use agent::{Agent, AgentChange, Choice, Current};
 use approval::AnyApprover;
 pub use approval::{ApproveAll, Approver};
 pub use conversation::ConversationHandle;
+use files::Seen;
 pub use event::{Event, EventKind, Events};
 pub use history::{TurnEnd, TurnRecord, TurnView};
 pub use inbox::QueueMode;
@@ -77,6 +80,7 @@ pub(crate) struct Shared {
     approver: Option<AnyApprover>,
     pub(crate) env: EnvMaker,
     settings: RwLock<Arc<Settings>>,
+    seen: Arc<Seen>,
     pub(crate) host: Arc<Host>,
 }
 
@@ -469,10 +473,12 @@ impl Builder {
             let turn = AnyTask::new(turn::TurnTask(shared.clone()));
             let call = AnyTask::new(call::CallTask(shared.clone()));
             let agent = AnyTask::new(child::AgentTask(shared.clone()));
-            let host = Arc::new(Host::new(registry, vec![turn, call, agent], limits));
+            let undo = AnyTask::new(undo::UndoTask(shared.clone()));
+            let host = Arc::new(Host::new(registry, vec![turn, call, agent, undo], limits));
             let settings = RwLock::new(Arc::new(settings));
             let policies = RwLock::new(policies);
-            Shared { opener, models, policies, approver, env, settings, host }
+            let seen = Arc::default();
+            Shared { opener, models, policies, approver, env, settings, seen, host }
         })))
     }
 }

@@ -162,5 +162,5 @@ async fn an_output_without_end_is_cut_and_says_so() {
     assert_eq!(session.root().submit(Input::text("a")).await.unwrap().answer().await.unwrap().text, "much");
     let (outcome, text) = &outcomes(&session).await[0];
     assert_eq!(*outcome, Outcome::Ok);
-    assert!(text.len() < 70_000 && text.ends_with("(20971520 bytes in all, the rest is left out)"));
+    assert!(text.len() < 70_000 && text.contains("(20971520 bytes in all, the rest is left out)"));
 }

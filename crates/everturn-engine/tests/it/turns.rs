@@ -9,7 +9,7 @@ use everturn_core::{
     task::tree::Reach,
     tool::Replay,
 };
-use everturn_engine::{EventKind, Extension, Input, NewTask, TurnEnd, WhenBusy};
+use everturn_engine::{EventKind, Extension, Input, NewTask, Settings, TurnEnd, WhenBusy};
 use everturn_testkit::scripted::{Reply, Scripted};
 
 use crate::support::{Counting, harness, scripted, spec, store};
@@ -114,7 +114,10 @@ async fn a_fault_ends_the_turn_failed_with_its_class() {
         (Reply::text("cut").stop(Stop::Length), "length"),
         (Reply::text("no").stop(Stop::Refused), "refused"),
     ] {
-        let (session, model) = scripted([reply, Reply::text("better")]).await;
+        let model = Scripted::new([reply, Reply::text("better")]);
+        let harness = harness(&store(), &model, Extension::new("none")).await;
+        harness.set(Settings { retries_max: 0, ..harness.settings() }).unwrap();
+        let session = harness.create(spec()).await.unwrap();
         let answer = session.root().submit(Input::text("a")).await.unwrap().answer().await.unwrap();
         assert_eq!(answer.end, End::Failed { reason: class.into() });
         let history = session.history().await.unwrap();

@@ -11,7 +11,7 @@ use everturn_core::{
 };
 
 use super::{CallTask, call_id};
-use crate::{Transaction, harness::agent::Agent, task::Step};
+use crate::{Transaction, harness::{agent::Agent, files::Changes}, task::Step};
 
 /// What a call comes to.
 #[derive(Clone, Debug)]
@@ -106,7 +106,12 @@ impl Ended {
             control: self.control,
             ..CallResult::new(call_id(call.id), self.outcome, self.text)
         };
-        let entry = Entry::new(kind::RESULT).message(Message::Result(result));
+        let mut entry = Entry::new(kind::RESULT).message(Message::Result(result));
+        let changes = Changes::of(call);
+        if !changes.changes.is_empty() {
+            changes.blobs().for_each(|blob| tx.refer(blob));
+            entry = entry.data(changes)?;
+        }
         tx.append_for(call.owner, call.conversation, entry).map(drop)
     }
 }

@@ -124,14 +124,20 @@ impl Buffer {
 
     /// What the model is told of it.
     pub(super) fn kept(&self, keep: Keep) -> Kept {
-        let written = self.written();
-        let head = clean::text(&String::from_utf8_lossy(&written.head));
-        if written.tail.is_empty() {
-            return within(&head, (&head, keep), &self.limits, written.total);
+        let (written, bytes) = (self.written(), self.limits.bytes);
+        let end: Vec<u8> = match written.tail.is_empty() {
+            true => written.head[written.head.len().saturating_sub(bytes)..].to_vec(),
+            false => written.tail.iter().copied().collect(),
+        };
+        let head = &written.head[..written.head.len().min(bytes)];
+        let head = clean(if written.total > bytes as u64 { &head[..whole_characters(head)] } else { head });
+        let is_all = written.total <= bytes as u64;
+        if is_all && cut_head(&head, bytes, self.limits.lines).len() == head.len() {
+            return Kept { text: head, truncated: false };
         }
-        let tail: Vec<u8> = written.tail.iter().copied().collect();
-        let tail = clean::text(&String::from_utf8_lossy(&tail));
-        within(&head, (&tail, keep), &self.limits, written.total)
+        let tail = clean(&end[continued(&end)..]);
+        let text = within((&head, &tail), keep, &self.limits, written.total);
+        Kept { text, truncated: true }
     }
 
     /// All that was kept for people.
@@ -148,23 +154,27 @@ fn whole_characters(bytes: &[u8]) -> usize {
     }
 }
 
-/// A text within limits, by its beginning, and its end where that is another text.
-fn within(head: &str, (tail, keep): (&str, Keep), limits: &OutputLimits, total: u64) -> Kept {
-    let is_all = std::ptr::eq(head, tail);
-    if is_all && cut_head(head, limits.bytes, limits.lines).len() == head.len() {
-        return Kept { text: head.to_owned(), truncated: false };
-    }
+/// How many bytes go on with a character that began before them.
+fn continued(bytes: &[u8]) -> usize {
+    bytes.iter().take(3).take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count()
+}
+
+fn clean(bytes: &[u8]) -> String {
+    clean::text(&String::from_utf8_lossy(bytes))
+}
+
+/// An output within limits, by its beginning and its end.
+fn within((head, tail): (&str, &str), keep: Keep, limits: &OutputLimits, total: u64) -> String {
     let (bytes, lines) = (limits.bytes, limits.lines);
     let left_out = format!("({total} bytes in all, the rest is left out)");
-    let text = match keep {
+    match keep {
         Keep::Head => format!("{}\n{left_out}", cut_head(head, bytes, lines)),
         Keep::Tail => format!("{left_out}\n{}", cut_tail(tail, bytes, lines)),
         Keep::Both => {
             let begin = cut_head(head, bytes / 2, lines / 2);
             format!("{begin}\n{left_out}\n{}", cut_tail(tail, bytes / 2, lines / 2))
         }
-    };
-    Kept { text, truncated: true }
+    }
 }
 
 /// The beginning of a text: whole characters, so many bytes, so many lines.

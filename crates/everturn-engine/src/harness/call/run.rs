@@ -1,12 +1,12 @@
 //! Running a tool: under its token and its deadline, its output shown while it comes.
 
-use std::{panic::AssertUnwindSafe, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::atomic::AtomicU32, time::Duration};
 
 use everturn_core::{
     BoxFuture, CancelToken, Error, ErrorKind, Result,
     clock::Timestamp,
     document::Operation,
-    env::Env,
+    env::{Env, Layered},
     id::Seq,
     message::Outcome,
     tool::{AnyTool, CallContext, Output, ToolResult},
@@ -18,7 +18,7 @@ use super::{
     output::{Buffer, OutputLimits},
 };
 use crate::{
-    harness::{Settings, agent::Agent},
+    harness::{Settings, agent::Agent, files::Recording},
     registry::Selected,
     task::{TaskError, panic_text},
 };
@@ -43,7 +43,7 @@ impl Running<'_> {
         (agent, selected): (&Agent, &Selected),
     ) -> Result<Ended, TaskError> {
         let env = match (self.shared.env)(agent) {
-            Ok(env) => env,
+            Ok(env) => self.recorded(env),
             Err(error) => return Ok(Ended::new(Outcome::Error, error.to_string())),
         };
         let cx = self.cx;
@@ -65,6 +65,12 @@ impl Running<'_> {
         }
         let kept = self.keep(ended, (&buffer, tool.contract().keep)).await?;
         Ok(self.after(intent, kept, selected).await)
+    }
+
+    /// The same environment; what the call does to files is recorded before it is done.
+    fn recorded(&self, inner: Env) -> Env {
+        let (cx, seen) = (self.cx.clone(), self.shared.seen.clone());
+        Env::new(Layered(Recording { inner, cx, seen, count: AtomicU32::new(0) }))
     }
 
     /// How much of its output is kept.
