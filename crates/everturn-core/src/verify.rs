@@ -12,7 +12,7 @@ use crate::{
     id::{ConversationId, EntryId, Seq, TaskId},
     message::{CallId, Message},
     storage::SessionRow,
-    submission::SubmissionRecord,
+    submission::{End, SubmissionRecord, SubmissionState},
     task::TaskRecord,
     usage::UsageRow,
 };
@@ -283,6 +283,11 @@ impl Check<'_> {
     fn submissions(&mut self) {
         for submission in &self.stored.submissions {
             let record = format!("submission {}", submission.id);
+            if let SubmissionState::Settled { end: End::Written { entry }, .. } = &submission.state
+                && !self.index.entries.contains_key(entry)
+            {
+                self.find(&record, format!("entry {entry}, as which it was written, is not there"));
+            }
             let Some(place) = submission.place() else { continue };
             let turn = self.index.tasks.get(&place.turn).map(|turn| turn.is_live());
             match turn {

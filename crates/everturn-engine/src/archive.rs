@@ -12,6 +12,8 @@ mod lease;
 mod line;
 mod lines;
 mod restore;
+#[cfg(test)]
+mod tests;
 
 use everturn_core::{
     Error, Result,

@@ -5,9 +5,10 @@ use everturn_core::{
     clock::Timestamp,
     conversation::Conversation,
     entry::{Entry, EntryRecord},
-    id::{ApprovalId, ConversationId, EntryId, Epoch, Seq, TaskId},
+    id::{ApprovalId, ConversationId, EntryId, Epoch, Seq, SubmissionId, TaskId},
     json::RawJson,
     storage::{NewSession, SessionRow},
+    submission::{End, LOCAL, SubmissionRecord, SubmissionState},
     task::{TaskOutcome, TaskRecord, TaskState, WaitPolicy},
     verify::Stored,
 };
@@ -134,5 +135,24 @@ fn an_approval_is_open_while_its_call_lives() {
         stored.approvals.push(approval);
         let found: Vec<String> = stored.verify().iter().map(ToString::to_string).collect();
         assert_eq!(found, expected, "{what}");
+    }
+}
+
+#[test]
+fn what_was_written_is_in_the_transcript() {
+    for (entry, expected) in
+        [(2, &[][..]), (3, &["submission 9: entry 3, as which it was written, is not there"])]
+    {
+        let mut stored = stored(0);
+        stored.submissions.push(SubmissionRecord {
+            id: SubmissionId(9),
+            conversation: ROOT,
+            request: None,
+            actor: LOCAL.into(),
+            state: SubmissionState::Settled { end: End::Written { entry: EntryId(entry) }, place: None },
+            time: Timestamp(0),
+        });
+        let found: Vec<String> = stored.verify().iter().map(ToString::to_string).collect();
+        assert_eq!(found, expected);
     }
 }

@@ -21,10 +21,11 @@ use everturn_testkit::{
 
 use crate::{blobs, files::Temporary};
 
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 11] = [
     "entry",
     "task",
     "submission",
+    "approval",
     "document",
     "revision",
     "usage",
@@ -80,8 +81,10 @@ async fn filled(store: &Store, n: u16) -> Scene {
         usage: None,
         time: Timestamp(7),
     };
+    let call = scene.task();
     let mut writes = vec![
-        scene.task().into_write(),
+        scene.approval(&call).into_write(),
+        call.into_write(),
         scene.submission(None).into_write(),
         Write::Document(DocumentWrite { record, number: 1, revision }),
         Write::Usage(usage),
@@ -108,7 +111,7 @@ fn a_deleted_session_leaves_its_id_and_no_word() {
         assert_eq!(search(&store, "halibut").await, 0);
         assert_eq!(search(&store, "pump").await, 1);
         let rows: Vec<_> = TABLES.iter().map(|table| count(&file, table)).collect();
-        assert_eq!(rows, [1, 0, 0, 0, 0, 0, 1, 1, 0, 0], "what is left is the other session's");
+        assert_eq!(rows, [1, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0], "what is left is the other session's");
         assert_eq!(store.sweep(Timestamp(0)).await.unwrap(), Swept::default(), "nothing is left to do");
         assert_eq!(store.check().await.unwrap(), []);
         other.say(ConversationId::ROOT, &["a newer entry"]).await;
