@@ -185,14 +185,15 @@ impl Recording {
     async fn record(&self, path: &str, after: Option<&[u8]>) -> Result<()> {
         let number = self.count.fetch_add(1, Ordering::SeqCst);
         let (path, after) = (path.to_owned(), after.map(hash));
-        let made = self.cx.memo(&format!("{MEMO}{number}"), || async {
+        let name = format!("{MEMO}{number}");
+        let made = self.cx.memo(&name, || async {
             let before = contents(&self.inner, &path).await?;
             let before = keep(self.cx.session(), before.as_deref()).await?;
             Ok::<_, Error>(FileChange { path: path.clone(), before, after })
         });
-        made.await.map(drop).map_err(|error| {
-            error.engine().cloned().unwrap_or_else(|| Error::invalid(error.to_string()))
-        })
+        made.await
+            .map(drop)
+            .map_err(|error| error.engine().cloned().unwrap_or_else(|| Error::invalid(error.to_string())))
     }
 }
 

@@ -97,7 +97,8 @@ async fn plan(
     Ok(match changed.as_slice() {
         [] => Step::go(UndoState::Restoring(files)),
         changed => {
-            let message = format!("undo turn {turn}: changed since: {}; nothing was restored", changed.join(", "));
+            let message =
+                format!("undo turn {turn}: changed since: {}; nothing was restored", changed.join(", "));
             Step::fail(TaskFailure::new("changed_since", message))
         }
     })
@@ -190,9 +191,7 @@ async fn restore_one(session: &Session, env: &Env, file: &FileChange) -> Result<
 
 async fn put(env: &Env, path: &str, bytes: Option<Vec<u8>>) -> Result<()> {
     match bytes {
-        Some(bytes) => {
-            env.write(WriteFile { path: path.into(), bytes, expect: Expect::Any }).await.map(drop)
-        }
+        Some(bytes) => env.write(WriteFile { path: path.into(), bytes, expect: Expect::Any }).await.map(drop),
         None => env.remove(path.into()).await,
     }
 }

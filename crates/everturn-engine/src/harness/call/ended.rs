@@ -11,7 +11,11 @@ use everturn_core::{
 };
 
 use super::{CallTask, call_id};
-use crate::{Transaction, harness::{agent::Agent, files::Changes}, task::Step};
+use crate::{
+    Transaction,
+    harness::{agent::Agent, files::Changes},
+    task::Step,
+};
 
 /// What a call comes to.
 #[derive(Clone, Debug)]
