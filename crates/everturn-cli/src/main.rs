@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     match ended {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            eprintln!("everturn: {}", clean::line(&failure.message));
+            eprintln!("everturn: {}", everturn::clean::line(&failure.message));
             failure.exit.into()
         }
     }
