@@ -17,6 +17,7 @@ mod settle;
 mod signal;
 mod submission;
 mod task;
+mod tools;
 mod turn;
 mod undo;
 mod worker;
@@ -55,6 +56,7 @@ pub use live::LiveSession;
 pub use models::Models;
 pub use submission::{Answer, Submission};
 pub use task::{Ended, TaskHandle};
+pub use tools::{Todo, TodoItem, TodoStatus, session_tools};
 pub use worker::{Worker, WorkerSettings};
 
 /// Runs agents: sessions with models, tools and policy.
