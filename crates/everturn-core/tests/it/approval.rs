@@ -3,7 +3,7 @@
 use everturn_core::{
     approval::{Decision, Question},
     json::RawJson,
-    policy::Policy,
+    policy::{Judged, Policy},
 };
 
 #[test]
@@ -14,7 +14,7 @@ fn a_decision_fits_the_question_that_it_answers_and_no_other() {
         arguments: RawJson::empty(),
         directory: None,
         acts: vec![],
-        verdict: Policy::default().verdict("pay", &[]),
+        verdict: Policy::default().verdict(&Judged { tool: "pay", ..Judged::default() }),
         policy: text(),
         preview: None,
     };
