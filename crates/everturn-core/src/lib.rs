@@ -9,6 +9,7 @@
 //! reference).
 
 pub mod approval;
+pub mod budget;
 pub mod cancel;
 pub mod clean;
 pub mod clock;

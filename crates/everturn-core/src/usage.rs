@@ -17,7 +17,7 @@ use crate::{
 ///
 /// let row = UsageRow {
 ///     conversation: ConversationId::ROOT, turn: TaskId(5), step: 1, attempt: 1,
-///     model: "chat/qwen".into(), end: RequestEnd::Unknown, usage: None, time: Timestamp(0),
+///     model: "chat/qwen".into(), end: RequestEnd::Unknown, usage: None, cost: None, time: Timestamp(0),
 /// };
 /// assert!(row.usage.is_none(), "the provider did not say");
 /// ```
@@ -38,6 +38,9 @@ pub struct UsageRow {
     /// What the provider counted; absent where it did not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// What it cost in nano-dollars, by the price of then; absent where price or count was not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<u64>,
     /// When the request ended.
     pub time: Timestamp,
 }
@@ -67,20 +70,27 @@ pub enum RequestEnd {
 /// use everturn_core::{message::Usage, usage::Total};
 ///
 /// let mut total = Total::default();
-/// total.add(Some(&Usage { input: Some(3), ..Usage::default() }));
-/// total.add(None);
+/// total.add(Some(&Usage { input: Some(3), ..Usage::default() }), Some(9_000));
+/// total.add(None, None);
 /// assert_eq!((total.requests, total.unknown, total.usage.input), (2, 1, Some(3)));
-/// assert_eq!([Some(total.usage), None].iter().collect::<Total>(), total);
+/// assert_eq!((total.cost, total.unpriced()), (Some(9_000), 1));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Total {
     /// How many requests were sent.
     pub requests: u64,
-    /// For how many of them the provider did not say what they cost.
+    /// For how many of them the provider did not say what they used.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unknown: u64,
     /// The sum of what was said.
     pub usage: Usage,
+    /// The sum of what is known to have been paid, in nano-dollars; absent where nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<u64>,
+    /// How many of the requests that sum is of. Counted this way round, a total that was stored before there were prices
+    /// reads as what its rows add up to.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub priced: u64,
 }
 
 fn is_zero(n: &u64) -> bool {
@@ -89,27 +99,28 @@ fn is_zero(n: &u64) -> bool {
 
 impl Total {
     /// Adds a request.
-    pub fn add(&mut self, usage: Option<&Usage>) {
+    pub fn add(&mut self, usage: Option<&Usage>, cost: Option<u64>) {
         self.requests += 1;
         match usage {
             Some(usage) => self.usage = self.usage.plus(usage),
             None => self.unknown += 1,
         }
+        if let Some(cost) = cost {
+            self.cost = Some(self.cost.unwrap_or(0).saturating_add(cost));
+            self.priced += 1;
+        }
+    }
+
+    /// For how many of the requests nobody knows what they cost.
+    pub fn unpriced(&self) -> u64 {
+        self.requests.saturating_sub(self.priced)
     }
 }
 
 impl<'a> FromIterator<&'a UsageRow> for Total {
     fn from_iter<I: IntoIterator<Item = &'a UsageRow>>(rows: I) -> Self {
         let mut total = Self::default();
-        rows.into_iter().for_each(|row| total.add(row.usage.as_ref()));
-        total
-    }
-}
-
-impl<'a> FromIterator<&'a Option<Usage>> for Total {
-    fn from_iter<I: IntoIterator<Item = &'a Option<Usage>>>(reported: I) -> Self {
-        let mut total = Self::default();
-        reported.into_iter().for_each(|usage| total.add(usage.as_ref()));
+        rows.into_iter().for_each(|row| total.add(row.usage.as_ref(), row.cost));
         total
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what a test's helpers find is for the test to fail on")]
 
 mod approval;
+mod budget;
 mod cancel;
 mod context;
 mod document;

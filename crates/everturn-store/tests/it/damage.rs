@@ -92,6 +92,7 @@ fn one_of_each(scene: &mut Scene) -> Vec<Write> {
         model: "chat/qwen".into(),
         end: everturn_core::usage::RequestEnd::Complete,
         usage: None,
+        cost: None,
         time: everturn_core::clock::Timestamp(7),
     };
     let call = scene.task();

@@ -79,6 +79,7 @@ async fn filled(store: &Store, n: u16) -> Scene {
         model: "chat/qwen".into(),
         end: RequestEnd::Complete,
         usage: None,
+        cost: None,
         time: Timestamp(7),
     };
     let call = scene.task();

@@ -103,6 +103,7 @@ async fn run_turn(scene: &mut Scene, turn: u64) {
             model: "chat/qwen3-coder".into(),
             end: everturn_core::usage::RequestEnd::Complete,
             usage: Some(usage()),
+            cost: Some(1_204_500),
             time: Timestamp(1_790_000_000_000),
         }),
         partial(partial_id, 6, Revision::Retired),

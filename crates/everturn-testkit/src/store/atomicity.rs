@@ -147,6 +147,7 @@ pub async fn the_title_and_the_usage_are_part_of_the_batch(store: &Store) {
         model: "chat/qwen".into(),
         end: RequestEnd::Complete,
         usage: Some(Usage { input: Some(3), ..Usage::default() }),
+        cost: Some(37_035_000),
         time: Timestamp(7),
     };
     let writes = vec![Write::Usage(row.clone()), Write::Title("a new title".into())];

@@ -149,6 +149,7 @@ pub async fn the_ledger_keeps_its_order(store: &Store) {
         model: "chat/qwen".into(),
         end: RequestEnd::Complete,
         usage: None,
+        cost: None,
         time: Timestamp(7),
     };
     scene.commit(vec![Write::Usage(row(2)), Write::Usage(row(1))]).await.unwrap();

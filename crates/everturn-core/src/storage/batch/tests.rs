@@ -151,6 +151,7 @@ fn many_small_records_weigh_about_what_they_store() {
         model: "chat/qwen".into(),
         end: RequestEnd::Complete,
         usage: Some(crate::message::Usage { input: Some(12_345), ..Default::default() }),
+        cost: Some(37_035_000),
         time: Timestamp(1_790_000_000_000),
     };
     let ready = TaskState::Ready { checkpoint: Some(RawJson::empty()) };

@@ -368,7 +368,7 @@ impl Turn {
         usage: Option<Usage>,
         end: RequestEnd,
     ) {
-        self.state.total.add(usage.as_ref());
+        self.state.total.add(usage.as_ref(), None);
         tx.put_usage(UsageRow {
             conversation: self.conversation(),
             turn: self.id,
@@ -377,6 +377,7 @@ impl Turn {
             model: pinned.model.to_string(),
             end,
             usage,
+            cost: None,
             time: tx.time(),
         });
     }
