@@ -100,7 +100,6 @@ pub enum Due {
 /// assert!(matches!(write, Write::Conversation(_)));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "a batch has few writes, and most of them are of these")]
 pub enum Write {
     /// A new conversation.
     Conversation(Conversation),
