@@ -13,6 +13,7 @@ pub mod budget;
 pub mod cancel;
 pub mod clean;
 pub mod clock;
+pub mod compaction;
 pub mod context;
 pub mod conversation;
 pub mod cursor;

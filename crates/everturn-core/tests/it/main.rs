@@ -5,6 +5,7 @@
 mod approval;
 mod budget;
 mod cancel;
+mod compaction;
 mod context;
 mod document;
 mod id;
