@@ -174,3 +174,11 @@ impl Price {
         u64::try_from(pico.div_ceil(1_000)).ok()
     }
 }
+
+impl<'a> FromIterator<&'a Option<Usage>> for Total {
+    fn from_iter<I: IntoIterator<Item = &'a Option<Usage>>>(reported: I) -> Self {
+        let mut total = Self::default();
+        reported.into_iter().for_each(|usage| total.add(usage.as_ref(), None));
+        total
+    }
+}

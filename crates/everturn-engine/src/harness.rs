@@ -2,14 +2,17 @@
 
 mod agent;
 mod approval;
+mod budget;
 mod call;
 mod child;
+mod compact;
 mod conversation;
 mod event;
 mod files;
 mod history;
 mod inbox;
 mod input;
+mod letter;
 mod live;
 mod models;
 mod prompt;
@@ -30,6 +33,8 @@ use std::{
 
 use everturn_core::{
     Error, Result,
+    budget::Budget,
+    compaction::{Strategy, Summarise},
     env::{Env, Nowhere},
     id::SessionId,
     model::ModelRef,
@@ -52,6 +57,7 @@ use files::Seen;
 pub use history::{TurnEnd, TurnRecord, TurnView};
 pub use inbox::QueueMode;
 pub use input::{Input, TurnOptions, WhenBusy};
+pub use letter::{Letter, Sender};
 pub use live::LiveSession;
 pub use models::Models;
 pub use submission::{Answer, Submission};
@@ -82,6 +88,7 @@ pub(crate) struct Shared {
     approver: Option<AnyApprover>,
     pub(crate) env: EnvMaker,
     settings: RwLock<Arc<Settings>>,
+    strategy: Arc<dyn Strategy>,
     seen: Arc<Seen>,
     pub(crate) host: Arc<Host>,
 }
@@ -123,6 +130,14 @@ pub struct Settings {
     pub call_ms: Option<u64>,
     /// How long an approval may be decided, in milliseconds; for ever, without a word.
     pub approval_ms: Option<u64>,
+    /// How many of the newest tokens stay as they are when a context is made shorter.
+    pub keep_recent: u64,
+    /// From which part of what a request may have a context is made shorter ahead of need, in per cent.
+    pub compact_ahead: u32,
+    /// Who writes summaries; the agent's own model, without one.
+    pub summary_model: Option<ModelRef>,
+    /// How much a session may spend.
+    pub session_budget: Budget,
     /// How deep sub-agents may start others; the first is 1 deep.
     pub depth_max: u32,
     /// How many sub-agents may work for a conversation at once.
@@ -158,6 +173,10 @@ impl Default for Settings {
             calls: CallOrder::Parallel,
             call_ms: None,
             approval_ms: None,
+            keep_recent: 20_000,
+            compact_ahead: 80,
+            summary_model: None,
+            session_budget: Budget::default(),
             depth_max: 3,
             children_max: 8,
             children_total_max: 256,
@@ -238,6 +257,7 @@ pub struct Builder {
     registry: Registry,
     policies: Policies,
     approver: Option<AnyApprover>,
+    strategy: Arc<dyn Strategy>,
     env: EnvMaker,
     settings: Settings,
 }
@@ -252,6 +272,7 @@ impl Harness {
             registry: Registry::default(),
             policies: Policies::default(),
             approver: None,
+            strategy: Arc::new(Summarise),
             env: Box::new(|_| Ok(Env::new(Nowhere))),
             settings: Settings::default(),
         }
@@ -438,6 +459,13 @@ impl Builder {
         self
     }
 
+    /// How contexts are made shorter.
+    #[must_use]
+    pub fn compaction(mut self, strategy: impl Strategy + 'static) -> Self {
+        self.strategy = Arc::new(strategy);
+        self
+    }
+
     /// What makes the environment of an agent's calls.
     #[must_use]
     pub fn env(mut self, make: impl Fn(&Agent) -> Result<Env> + Send + Sync + 'static) -> Self {
@@ -463,7 +491,7 @@ impl Builder {
     ///
     /// Errors: `Invalid` when the settings contradict themselves.
     pub async fn open(self) -> Result<Harness> {
-        let Self { store, world, models, registry, policies, approver, env, settings } = self;
+        let Self { store, world, models, registry, policies, approver, strategy, env, settings } = self;
         settings.check("open a harness")?;
         let limits = RunLimits {
             running_max: settings.running_max,
@@ -475,12 +503,14 @@ impl Builder {
             let turn = AnyTask::new(turn::TurnTask(shared.clone()));
             let call = AnyTask::new(call::CallTask(shared.clone()));
             let agent = AnyTask::new(child::AgentTask(shared.clone()));
+            let compact = AnyTask::new(compact::CompactTask(shared.clone()));
+            let postman = letter::HarnessMail(shared.clone());
             let undo = AnyTask::new(undo::UndoTask(shared.clone()));
-            let host = Arc::new(Host::new(registry, vec![turn, call, agent, undo], limits));
+            let host = Arc::new(Host::new(registry, vec![turn, call, agent, compact, undo], postman, limits));
             let settings = RwLock::new(Arc::new(settings));
             let policies = RwLock::new(policies);
             let seen = Arc::default();
-            Shared { opener, models, policies, approver, env, settings, seen, host }
+            Shared { opener, models, policies, approver, env, settings, strategy, seen, host }
         })))
     }
 }

@@ -35,7 +35,7 @@ pub(crate) use gate::Gate;
 pub use graph::{GraphWatch, Status, TaskGraph, TaskView};
 pub use hold::StepHold;
 pub(crate) use host::{Host, RunLimits};
-pub(crate) use mailbox::SignalBody;
+pub(crate) use mailbox::{Postman, SignalBody};
 pub(crate) use run::panic_text;
 pub(crate) use scheduler::Runner;
 pub use step::{Aborted, Remains, Step};

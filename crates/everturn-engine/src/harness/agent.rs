@@ -2,6 +2,7 @@
 
 use everturn_core::{
     Error, Result,
+    budget::Budget,
     document::{Document, ScopeKey},
     id::{ConversationId, DocumentId},
     json::RawJson,
@@ -51,6 +52,9 @@ pub struct Agent {
     /// What its calls are judged by: the name of a policy of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
+    /// How much it and its sub-agents may spend, all its turns together.
+    #[serde(default, skip_serializing_if = "Budget::is_unlimited")]
+    pub budget: Budget,
 }
 
 /// Which of the names on offer are chosen.
@@ -169,6 +173,9 @@ pub struct AgentChange {
     /// Another policy, by its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
+    /// Another budget, all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
 }
 
 impl AgentChange {
@@ -179,7 +186,7 @@ impl AgentChange {
 
     /// Makes an agent what it says.
     pub(super) fn apply(self, agent: &mut Agent) {
-        let Self { model, thinking, extensions, tools, instructions, directory, policy } = self;
+        let Self { model, thinking, extensions, tools, instructions, directory, policy, budget } = self;
         agent.model = model.or(agent.model.take());
         agent.thinking = thinking.unwrap_or(agent.thinking);
         agent.extensions = extensions.unwrap_or_else(|| std::mem::take(&mut agent.extensions));
@@ -187,6 +194,7 @@ impl AgentChange {
         agent.instructions = instructions.or(agent.instructions.take()).filter(|text| !text.is_empty());
         agent.directory = directory.or(agent.directory.take());
         agent.policy = policy.or(agent.policy.take());
+        agent.budget = budget.unwrap_or(agent.budget);
     }
 }
 

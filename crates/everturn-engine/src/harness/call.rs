@@ -13,6 +13,7 @@ use std::sync::{Arc, Weak};
 use everturn_core::{
     Error, Result,
     approval::ApprovalRecord,
+    budget::Spent,
     clock::Timestamp,
     id::{ApprovalId, TaskId},
     json::RawJson,
@@ -23,7 +24,7 @@ use everturn_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Shared, child::Child, turn::shared};
+use super::{Shared, budget::Spender, child::Child, turn::shared};
 use crate::{
     Transaction,
     task::{Aborted, Remains, Step, Task, TaskContext, TaskError},
@@ -186,10 +187,18 @@ impl Running<'_> {
 
     /// Ends the call with a result.
     async fn end(&self, ended: Ended) -> Result<Step<CallTask>, TaskError> {
-        let mut tx = self.cx.begin().await?;
+        let tx = self.cx.begin().await?;
+        self.end_in(tx, ended).await
+    }
+
+    /// Ends the call with a result, in a transaction.
+    async fn end_in(&self, mut tx: Transaction, ended: Ended) -> Result<Step<CallTask>, TaskError> {
         let call = task_of(&tx, self.cx)?;
-        let word = ended.outcome.word().to_owned();
-        let step = ended.step(word);
+        let step = ended.step(ended.outcome.word().to_owned());
+        if let (Some(turn), wall_ms @ 1..) = (call.owner, ended.wall_ms) {
+            let by = Spender { conversation: call.conversation, turn };
+            tx.charge(self.shared, by, Spent { wall_ms, ..Spent::default() }).await?;
+        }
         ended.stage(&mut tx, &call).await?;
         Ok(step.with(tx))
     }

@@ -4,6 +4,7 @@ use std::sync::Weak;
 
 use everturn_core::{
     Error, Result,
+    budget::{Limit, Room, Spent},
     conversation::Ownership,
     document::Document,
     id::{ConversationId, EntryId, SubmissionId, TaskId},
@@ -17,7 +18,9 @@ use everturn_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Shared, agent::Agent, call::Ended, history::TurnRecord, input::Input, turn::shared};
+use super::{
+    Shared, agent::Agent, budget::Spender, call::Ended, history::TurnRecord, input::Input, turn::shared,
+};
 use crate::{
     NewTask, Transaction,
     task::{Step, Task, TaskContext, TaskError},
@@ -58,7 +61,8 @@ impl Transaction {
     ///
     /// Errors: `Conflict` when there may be no more of them: too deep, too many at once, or in all.
     pub(super) async fn start_child(&mut self, shared: &Shared, start: Start<'_>) -> Result<Child> {
-        self.check_children(shared, start.parent).await?;
+        let turn = self.task(start.owner).and_then(|owner| owner.owner).unwrap_or(start.owner);
+        self.check_children(shared, Spender { conversation: start.parent, turn }).await?;
         self.doc::<Children>(()).await?.total += 1;
         let mut agent = self.snapshot::<Agent>(start.parent).await?.unwrap_or_default();
         start.spawn.agent.clone().apply(&mut agent);
@@ -87,23 +91,18 @@ impl Transaction {
         SubmissionRecord { id, conversation, request, actor, state, time }
     }
 
-    /// The gate: whether one more sub-agent may be started, whichever way.
-    async fn check_children(&self, shared: &Shared, parent: ConversationId) -> Result<()> {
+    /// The gate: whether one more sub-agent may be started, whichever way; it is charged to the budgets above.
+    async fn check_children(&mut self, shared: &Shared, by: Spender) -> Result<()> {
         let settings = shared.settings();
         let refuse = |what: String| Err(Error::conflict(format!("start a sub-agent: {what}")));
-        let mut depth = 1;
-        let mut place = self.conversation(parent).await?;
-        while let Some(owner) = place.owner.and_then(|owner| self.task(owner)) {
-            depth += 1;
-            place = self.conversation(owner.conversation).await?;
-        }
+        let depth = self.depth_of(by.conversation).await?;
         if depth > settings.depth_max {
             return refuse(format!(
                 "it would be {depth} deep, and {} is all that may be",
                 settings.depth_max
             ));
         }
-        let here = self.children_of(parent);
+        let here = self.children_of(by.conversation);
         if here >= settings.children_max {
             return refuse(format!("{here} work for this conversation, and more may not at once"));
         }
@@ -111,7 +110,29 @@ impl Transaction {
         if total >= settings.children_total_max {
             return refuse(format!("the session has had {total}, and that is all that it may have"));
         }
-        Ok(())
+        let child = Spent { children: 1, ..Spent::default() };
+        match self.room(shared, by, &child).await? {
+            Room::Exceeded(limit) => refuse(format!("the budget of {limit} is used up")),
+            Room::Enough | Room::Wait => self.charge(shared, by, child).await,
+        }
+    }
+
+    /// How deep a sub-agent of a conversation would be.
+    ///
+    /// Errors: `Conflict` where that is deeper than a budget above allows.
+    async fn depth_of(&self, parent: ConversationId) -> Result<u32> {
+        let mut depth = 1;
+        let mut place = self.conversation(parent).await?;
+        loop {
+            let budget = self.snapshot::<Agent>(place.id).await?.unwrap_or_default().budget;
+            if budget.depth.is_some_and(|max| u64::from(depth) > max) {
+                let message = format!("start a sub-agent: the budget of {} is used up", Limit::Depth);
+                return Err(Error::conflict(message));
+            }
+            let Some(owner) = place.owner.and_then(|owner| self.task(owner)) else { return Ok(depth) };
+            depth += 1;
+            place = self.conversation(owner.conversation).await?;
+        }
     }
 
     /// How many sub-agents work for a conversation.
@@ -219,10 +240,10 @@ impl Transaction {
     pub(super) async fn start_in_background(
         &mut self,
         shared: &Shared,
-        parent: ConversationId,
+        Spender { conversation: parent, turn }: Spender,
         spawn: Spawn,
     ) -> Result<TaskId> {
-        self.check_children(shared, parent).await?;
+        self.check_children(shared, Spender { conversation: parent, turn }).await?;
         let new = NewTask::of::<AgentTask>(parent, &AgentInput { spawn })?;
         self.create_task(NewTask { background: true, ..new })
     }

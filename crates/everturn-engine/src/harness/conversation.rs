@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use everturn_core::{
     Error, Result,
-    id::{ConversationId, SubmissionId},
-    storage::{SubmissionFilter, SubmissionQuery},
-    submission::{End, SubmissionRecord, SubmissionState},
+    id::{ConversationId, EntryId, TaskId},
     task::{
         TaskRecord,
         tree::{Above, Forest, Reach},
@@ -15,6 +13,7 @@ use everturn_core::{
 
 use super::{
     agent::{Agent, AgentChange},
+    compact::CompactTask,
     event::Events,
     input::{Input, WhenBusy},
     live::LiveSession,
@@ -66,35 +65,14 @@ impl ConversationHandle {
     /// the input; `NotFound` when there is no such conversation; what storage says.
     pub async fn submit(&self, input: Input) -> Result<Submission> {
         self.live.resume();
+        let rejects = input.when_busy == WhenBusy::Reject;
+        let (request, actor) = (input.request.clone(), input.actor.clone());
+        let queued = input.into_queued()?;
         let mut tx = self.live.begin().await?;
-        if let Some(request) = &input.request
-            && let Some(first) = self.repeated(request).await?
-        {
-            return Ok(Submission::new(self.live.clone(), first, self.id));
-        }
-        self.live.conversation(self.id).await?;
-        self.live.shared().check_options(&input.options)?;
-        let id = SubmissionId(tx.mint());
-        let (request, actor, rejects) =
-            (input.request.clone(), input.actor.clone(), input.when_busy == WhenBusy::Reject);
-        let state = SubmissionState::Queued(input.into_queued()?);
-        let record = SubmissionRecord { id, conversation: self.id, request, actor, state, time: tx.time() };
-        if let Some(turn) = tx.live_turn(self.id).filter(|_| rejects) {
-            return Err(Error::conflict(format!(
-                "submit to conversation {}: turn {} runs",
-                self.id, turn.id
-            )));
-        }
-        tx.hand_over(self.live.shared(), record).await?;
+        let from = (self.id, request, actor.as_str());
+        let id = tx.submit(self.live.shared(), from, (queued, rejects)).await?;
         tx.commit().await?;
         Ok(Submission::new(self.live.clone(), id, self.id))
-    }
-
-    async fn repeated(&self, request: &str) -> Result<Option<SubmissionId>> {
-        let only = SubmissionFilter::Request(self.id, request.to_owned());
-        let query = SubmissionQuery { session: self.live.id(), only };
-        let found = self.live.shared().opener.store.submissions(query).await?;
-        Ok(found.first().map(|first| first.id))
     }
 
     /// What the conversation runs with.
@@ -108,12 +86,53 @@ impl ConversationHandle {
     /// before; nothing was changed.
     pub async fn configure(&self, change: AgentChange) -> Result<()> {
         let mut tx = self.live.begin().await?;
-        self.live.conversation(self.id).await?;
-        let agent = tx.doc::<Agent>(self.id).await?;
-        let before = agent.clone();
-        change.apply(agent);
-        self.live.shared().check_agent(&before, agent)?;
+        tx.configure(self.live.shared(), self.id, change).await?;
         tx.commit().await.map(drop)
+    }
+
+    /// Ends the turn that runs; the queue goes on as after an answer. Gives the turn, if one ran.
+    pub async fn cancel(&self) -> Result<Option<TaskId>> {
+        self.live.resume();
+        let mut tx = self.live.begin().await?;
+        let turn = tx.cancel_turn(self.id).await?;
+        tx.commit().await.map(|_| turn)
+    }
+
+    /// Begins the conversation anew: the model is sent nothing of what came before but `hand_off`. All of it stays stored.
+    ///
+    /// Errors: `Conflict` while a turn runs.
+    pub async fn reset(&self, hand_off: Option<String>) -> Result<EntryId> {
+        let mut tx = self.live.begin().await?;
+        tx.conversation(self.id).await?;
+        let entry = tx.reset(self.id, hand_off)?;
+        tx.commit().await.map(|_| entry)
+    }
+
+    /// Makes the context shorter, while the conversation goes on; waits until it is done. Gives the entry from which it begins
+    /// anew.
+    ///
+    /// Errors: `Conflict` while it is being made shorter, or where nothing can be gained; what kept the model from
+    /// writing a summary. Nothing was changed then.
+    pub async fn compact(&self, focus: Option<String>) -> Result<EntryId> {
+        self.live.resume();
+        let mut tx = self.live.begin().await?;
+        tx.conversation(self.id).await?;
+        let task = tx.compact_now(self.id, focus)?;
+        tx.commit().await?;
+        let ended = self.live.task::<CompactTask>(task).ended().await?;
+        ended
+            .output()?
+            .ok_or_else(|| Error::conflict(format!("compact conversation {}: {}", self.id, ended.outcome())))
+    }
+
+    /// A fork at an entry (with all, without one) that runs with what this conversation runs with there, but for a change.
+    ///
+    /// Errors: `Invalid` when the conversation does not see the entry; as [`configure`](Self::configure).
+    pub async fn fork(&self, at: Option<EntryId>, change: AgentChange) -> Result<Self> {
+        let mut tx = self.live.begin().await?;
+        let fork = tx.fork_with(self.live.shared(), self.id, (at, change)).await?;
+        tx.commit().await?;
+        Ok(Self::new(self.live.clone(), fork))
     }
 
     /// Events of the conversation from now on.
@@ -128,12 +147,7 @@ impl ConversationHandle {
     pub async fn abort(&self, reach: Reach) -> Result<()> {
         self.live.resume();
         let mut tx = self.live.begin().await?;
-        for queued in
-            tx.queued(self.id).iter().filter(|one| one.queued().is_some_and(|it| it.entry.is_none()))
-        {
-            tx.settle(queued, End::Withdrawn);
-        }
-        tx.abort_work(self.id, "the conversation was aborted", reach);
+        tx.abort_conversation(self.id, reach == Reach::Background)?;
         tx.commit().await?;
         self.wait_idle().await
     }

@@ -2,6 +2,7 @@
 
 use everturn_core::{
     Error, Result,
+    budget::Budget,
     entry::Entry,
     json::RawJson,
     message::Part,
@@ -74,6 +75,9 @@ pub struct TurnOptions {
     /// What is different of the agent, for this turn alone.
     #[serde(skip_serializing_if = "AgentChange::is_none")]
     pub agent: AgentChange,
+    /// How much the turn and its sub-agents may spend.
+    #[serde(skip_serializing_if = "Budget::is_unlimited")]
+    pub budget: Budget,
     /// The JSON schema that the answer has to fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<RawJson>,
@@ -147,6 +151,13 @@ impl Input {
     #[must_use]
     pub fn agent(mut self, change: AgentChange) -> Self {
         self.options.agent = change;
+        self
+    }
+
+    /// The same input for a turn that may spend no more than this.
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.options.budget = budget;
         self
     }
 

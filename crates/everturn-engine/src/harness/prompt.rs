@@ -4,6 +4,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use everturn_core::{
     Result,
+    budget::OUTPUT_ASSUMED,
     entry::Entry,
     id::{ConversationId, TaskId},
     model::{Abilities, Model, ModelRef},
@@ -40,6 +41,14 @@ impl Resolved {
         let abilities = client.abilities(&model.model);
         let selected = shared.select(&agent);
         Ok(Self { agent, model, abilities, selected })
+    }
+
+    /// How many tokens a request may have so that there is room for an answer; none where nobody knows.
+    pub(super) fn room(&self) -> Option<u64> {
+        let window = self.abilities.window?;
+        // An answer seldom needs all that a model may write: a quarter of the window is kept free at most.
+        let answer = self.abilities.output_max.unwrap_or(OUTPUT_ASSUMED).min(window / 4);
+        Some(window - answer)
     }
 
     /// The models that can go on with what this one is sent.

@@ -34,6 +34,9 @@ pub(super) async fn end(
         total: turn.state.total,
     };
     let entry = turn.append(tx, Entry::of(&record)?)?;
+    if outcome == TurnEnd::Answered {
+        turn.compact_ahead(shared, tx).await?;
+    }
     if let Ending::HandedOff { text } = ending {
         tx.append(conversation, reset_entry(Some(text)))?;
     }

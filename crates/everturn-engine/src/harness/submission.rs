@@ -181,12 +181,7 @@ impl Submission {
     /// Errors: `Conflict` when it was placed or has ended.
     pub async fn withdraw(&self) -> Result<()> {
         let mut tx = self.live.begin().await?;
-        match tx.submission(self.id) {
-            Some(record) if record.queued().is_some() => {
-                tx.settle(&record, End::Withdrawn);
-                tx.commit().await.map(drop)
-            }
-            _ => Err(Error::conflict(format!("withdraw submission {}: it no longer waits", self.id))),
-        }
+        tx.withdraw(self.id)?;
+        tx.commit().await.map(drop)
     }
 }

@@ -15,14 +15,16 @@ use std::sync::{Arc, Weak};
 
 use everturn_core::{Error, Result, id::EntryId, task::TaskFailure, usage::RequestEnd};
 
-use super::{Shared, history::TurnEnd, settle};
+use super::{Shared, budget::ROOM, history::TurnEnd, settle};
 use crate::task::{Aborted, Remains, Step, Task, TaskContext, TaskError};
-pub(super) use advance::{Came, Turn, admit};
+pub(super) use advance::{Came, Sent, Turn, admit};
 pub(super) use partial::Partial;
 pub(super) use request::Attempt;
+pub(super) use retry::wait as retry_wait;
 pub(super) use schema::value as json_value;
+pub(super) use state::TurnInput;
 pub(super) use state::{Ending, Reason};
-use state::{Phase, TurnInput, TurnState};
+use state::{Phase, TurnState};
 
 /// Turns as tasks. What comes out is the entry that keeps the turn.
 pub(crate) struct TurnTask(pub(super) Weak<Shared>);
@@ -63,7 +65,7 @@ impl Task for TurnTask {
         }
         if matches!(turn.state.phase, Phase::Pinned(_)) {
             // The request may have been sent: that was an attempt, and what follows is the next one.
-            turn.cut_attempt(&mut tx, RequestEnd::Unknown).await?;
+            turn.cut_attempt(&shared, &mut tx, RequestEnd::Unknown).await?;
             turn.state.attempt += 1;
         }
         Ok(turn.advance(&shared, &mut tx).await?.into_step().with(tx))
@@ -107,7 +109,7 @@ impl TurnTask {
                 Ending::Cancelled { .. } => RequestEnd::Unknown,
                 _ => RequestEnd::Failed,
             };
-            turn.cut_attempt(&mut tx, end).await?;
+            turn.cut_attempt(&shared, &mut tx, end).await?;
         }
         turn.state.last = turn.newest(&tx).await?;
         let (_, entry) = settle::end(&shared, &mut tx, turn, ending).await?;
@@ -123,6 +125,7 @@ impl Came {
             // The commit of the last outcome holds the next prepare.
             Self::Wait(state, calls) => Step::wait_tasks(calls, Default::default(), state).joined(),
             Self::Sleep(state, until) => Step::sleep(until, state),
+            Self::Listen(state) => Step::wait_signal(ROOM, state),
             Self::Over(TurnEnd::Answered | TurnEnd::HandedOff, entry) => Step::done(entry),
             Self::Over(end, entry) => Step::fail(end.into_failure()).output(entry),
         }

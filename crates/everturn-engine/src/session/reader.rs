@@ -5,6 +5,7 @@ use std::sync::Arc;
 use everturn_core::{
     Error, Result,
     approval::ApprovalRecord,
+    compaction::tokens_of,
     context::Context,
     conversation::{Conversation, Lineage},
     document::{Document, History, Scope, ScopeKey},
@@ -114,6 +115,12 @@ impl Session {
         let standing = context.standing().clone();
         self.0.state().keep_context(conversation, context);
         Ok(standing)
+    }
+
+    /// About how many tokens a conversation has as a request; for the holder of the line.
+    pub(super) async fn tokens(&self, conversation: ConversationId) -> Result<u64> {
+        self.standing(conversation).await?;
+        Ok(self.0.state().contexts.get(&conversation).map_or(0, tokens_of))
     }
 
     /// The newest response that is sent, and what comes behind it; for the holder of the line.

@@ -8,7 +8,7 @@ use everturn_core::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch as latest};
 
-use super::{AnyTask, Gate};
+use super::{AnyTask, Gate, Postman};
 use crate::Registry;
 
 /// The code of tasks, and how much of it runs at once.
@@ -17,6 +17,8 @@ pub(crate) struct Host {
     built_in: Vec<AnyTask>,
     gate: Gate,
     suspects: Arc<Semaphore>,
+    /// Does what mail asks that is not about a task.
+    pub(super) postman: Box<dyn Postman>,
     pub(super) limits: RunLimits,
 }
 
@@ -32,13 +34,19 @@ pub(crate) struct RunLimits {
 }
 
 impl Host {
-    pub(crate) fn new(registry: Registry, built_in: Vec<AnyTask>, limits: RunLimits) -> Self {
+    pub(crate) fn new(
+        registry: Registry,
+        built_in: Vec<AnyTask>,
+        postman: impl Postman + 'static,
+        limits: RunLimits,
+    ) -> Self {
         let gate = Gate::new(limits.running_max);
         Self {
             registry: latest::Sender::new(Arc::new(registry)),
             built_in,
             gate,
             suspects: Arc::new(Semaphore::new(1)),
+            postman: Box::new(postman),
             limits,
         }
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use everturn_core::{
-    Error, ErrorKind, Result,
+    BoxFuture, ErrorKind, Result,
     id::TaskId,
     json::RawJson,
     storage::{Mail, MailKind, Receipt},
@@ -25,6 +25,12 @@ const REST: Duration = Duration::from_millis(100);
 
 /// How much of why mail was refused is kept, in bytes.
 const REFUSAL_MAX: usize = 4 << 10;
+
+/// Does what mail asks that is not about a task.
+pub(crate) trait Postman: Send + Sync {
+    /// Stages what is asked; gives the id of what came of it, where something did.
+    fn act<'a>(&'a self, tx: &'a mut Transaction, mail: &'a Mail) -> BoxFuture<'a, Result<Option<u64>>>;
+}
 
 /// The body of mail that signals a task.
 #[derive(Serialize, Deserialize)]
@@ -98,27 +104,22 @@ async fn take(runner: &Runner, mail: Mail) -> Result<()> {
 
 async fn accept(runner: &Runner, mail: &Mail) -> Result<()> {
     let mut tx = runner.session.begin().await?;
-    let task = act(&mut tx, mail).await?;
-    tx.take(mail.key.clone(), Receipt::Accepted { id: Some(task.0) });
+    let id = act(runner, &mut tx, mail).await?;
+    tx.take(mail.key.clone(), Receipt::Accepted { id });
     tx.commit().await.map(drop)
 }
 
-async fn act(tx: &mut Transaction, mail: &Mail) -> Result<TaskId> {
+async fn act(runner: &Runner, tx: &mut Transaction, mail: &Mail) -> Result<Option<u64>> {
     match mail.kind {
         MailKind::Signal => {
             let SignalBody { task, name, payload } = mail.body.read()?;
-            tx.signal(task, Signal { name, payload }).await.map(|()| task)
+            tx.signal(task, Signal { name, payload }).await.map(|()| Some(task.0))
         }
-        MailKind::Abort => {
+        MailKind::Abort if mail.conversation.is_none() => {
             let AbortBody { task, reason, background } = mail.body.read()?;
             let reach = if background { Reach::Background } else { Reach::Ordinary };
-            tx.abort_task(task, &reason, reach).await.map(|_| task)
+            tx.abort_task(task, &reason, reach).await.map(|_| Some(task.0))
         }
-        // Whoever sent it is told, and does not wait for ever.
-        other => Err(Error::invalid(format!(
-            "take mail {}: this version is asked to {} by who owns the session only",
-            mail.key,
-            other.name()
-        ))),
+        _ => runner.host.postman.act(tx, mail).await,
     }
 }

@@ -91,17 +91,6 @@ impl Running<'_> {
         }
     }
 
-    pub(super) async fn end_in(
-        &self,
-        mut tx: Transaction,
-        ended: Ended,
-    ) -> Result<Step<CallTask>, TaskError> {
-        let call = task_of(&tx, self.cx)?;
-        let step = ended.step(ended.outcome.word().to_owned());
-        ended.stage(&mut tx, &call).await?;
-        Ok(step.with(tx))
-    }
-
     /// Goes on with a call that was asked about: as was decided, or as policy says by now.
     pub(super) async fn asked(
         &self,

@@ -2,6 +2,7 @@
 
 use everturn_core::{
     Result,
+    budget::Limit,
     entry::{Entry, kind},
     id::BlobId,
     json::RawJson,
@@ -26,12 +27,22 @@ pub(in crate::harness) struct Ended {
     pub(in crate::harness) whole: Option<BlobId>,
     pub(in crate::harness) details: Option<RawJson>,
     pub(in crate::harness) control: Control,
+    /// How long it ran, in milliseconds.
+    pub(in crate::harness) wall_ms: u64,
 }
 
 impl Ended {
     pub(in crate::harness) fn new(outcome: Outcome, text: impl Into<String>) -> Self {
         let text = text.into();
-        Self { outcome, text, truncated: false, whole: None, details: None, control: Control::default() }
+        Self {
+            outcome,
+            text,
+            truncated: false,
+            whole: None,
+            details: None,
+            control: Control::default(),
+            wall_ms: 0,
+        }
     }
 
     /// The end of a call whose tool gave something.
@@ -52,7 +63,7 @@ impl Ended {
     }
 
     /// The end of a call that was never begun.
-    pub(super) fn not_run() -> Self {
+    pub(in crate::harness) fn not_run() -> Self {
         Self::new(Outcome::Cancelled, "The turn was cancelled before this call ran.")
     }
 
@@ -61,6 +72,11 @@ impl Ended {
         let text = "The process ended while this call may have been running. Its effect may or may not have happened; find \
                     out before you do it again.";
         Self::new(Outcome::Unknown, text)
+    }
+
+    /// The end of a call for which no budget has room.
+    pub(in crate::harness) fn over_budget(limit: Limit) -> Self {
+        Self::new(Outcome::Cancelled, format!("This call did not run: the budget of {limit} is used up."))
     }
 
     /// The end of a call whose sub-agent was stopped with it.

@@ -18,13 +18,14 @@ use crate::{
 };
 
 /// Stages the calls of a response: those that may run with their intent, those that a person is asked about with the
-/// question, the others with their outcome. Gives how many have not ended.
+/// question, the others with their outcome: all of them, where there is a reason why none may run. Gives how many have not
+/// ended.
 pub(in crate::harness) async fn plan(
     shared: &Shared,
     tx: &mut Transaction,
     turn: &mut Turn,
-    message: &Message,
-    ids: &[TaskId],
+    (message, ids): (&Message, &[TaskId]),
+    why_not: Option<Ended>,
 ) -> Result<usize> {
     let Message::Assistant(assistant) = message else {
         return Ok(0);
@@ -46,10 +47,10 @@ pub(in crate::harness) async fn plan(
             replay: Replay::Never,
             on_unknown: OnUnknown::Tell,
         };
-        let judgement = match turn.is_aborted() {
-            true => Planned::Judged(Judgement::End(intent, Ended::not_run())),
-            false if has_hooks || (in_order && before.is_some()) => Planned::Later(intent, before),
-            false => Planned::Judged(bench.judge(intent).await),
+        let judgement = match &why_not {
+            Some(ended) => Planned::Judged(Judgement::End(intent, ended.clone())),
+            None if has_hooks || (in_order && before.is_some()) => Planned::Later(intent, before),
+            None => Planned::Judged(bench.judge(intent).await),
         };
         opened += usize::from(stage(shared, tx, (turn, *id), judgement).await?);
         before = in_order.then_some(*id);

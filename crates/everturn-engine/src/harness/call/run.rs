@@ -55,11 +55,13 @@ impl Running<'_> {
         let call = self.context(env, &buffer);
         let deadline = tool.contract().deadline.or(settings.call_ms.map(Duration::from_millis));
         cx.enter();
+        let begun = cx.now();
         let code = AssertUnwindSafe(tool.run(&call, &intent.arguments)).catch_unwind();
         let code = code
             .map(|done| done.map_or_else(|panic| Came::Panic(panic_text(&*panic).to_owned()), Came::Result));
         let (came, is_late) = self.supervise(Box::pin(code), (&call.cancel, deadline), &buffer).await?;
-        let ended = self.ended(intent, came, is_late);
+        let mut ended = self.ended(intent, came, is_late);
+        ended.wall_ms = u64::try_from(cx.now().since(begun).as_millis()).unwrap_or(u64::MAX);
         if ended.outcome == Outcome::Cancelled && cx.is_closing() && cx.abort_reason().is_none() {
             return Err(Error::closed("the session closed while the call ran").into());
         }

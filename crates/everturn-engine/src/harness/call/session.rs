@@ -16,6 +16,7 @@ use super::{CallState, CallTask, Ended, Intent, Phase, Running, asked::wait, out
 use crate::{
     harness::{
         agent::Agent,
+        budget::Spender,
         child::{self, Child, Start},
     },
     task::{Step, TaskError, panic_text},
@@ -63,7 +64,9 @@ impl Running<'_> {
         let mut tx = self.cx.begin().await?;
         let parent = self.cx.conversation();
         if spawn.is_background {
-            return match tx.start_in_background(self.shared, parent, spawn).await {
+            let turn = task_of(&tx, self.cx)?.owner.unwrap_or(self.cx.id());
+            let by = Spender { conversation: parent, turn };
+            return match tx.start_in_background(self.shared, by, spawn).await {
                 Ok(task) => {
                     let text = format!("Task {task} has started; what comes of it is reported here.");
                     self.end_in(tx, Ended::new(Outcome::Ok, text)).await

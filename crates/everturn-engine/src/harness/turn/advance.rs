@@ -2,13 +2,16 @@
 
 use everturn_core::{
     Error, Result,
+    budget::{Room, worst_case},
     clock::Timestamp,
+    compaction::Trigger,
     entry::{Entry, kind},
     id::{ConversationId, EntryId, TaskId},
     json::RawJson,
     message::{Message, Usage},
     model::Fault,
     submission::SubmissionRecord,
+    task::{TaskRecord, TaskState},
     usage::{RequestEnd, UsageRow},
 };
 
@@ -16,13 +19,15 @@ use super::{
     Partial, TurnTask,
     request::Attempt,
     retry,
-    state::{Asked, Judged, Limits, Next, Phase, Pinned, Reason, TurnInput, TurnState, next},
+    state::{Asked, IRREDUCIBLE, Judged, Limits, Next, Phase, Pinned, Reason, TurnInput, TurnState, next},
 };
 use crate::{
     NewTask, Transaction,
     harness::{
         Settings, Shared,
         agent::{self, Agent},
+        budget::{self, ROOM, Spender},
+        compact::{self, CompactInput},
         history::TurnEnd,
         inbox,
         prompt::{self, Place, Resolved},
@@ -52,6 +57,8 @@ pub(crate) enum Came {
     Wait(TurnState, Vec<TaskId>),
     /// It goes on from here at this moment.
     Sleep(TurnState, Timestamp),
+    /// It goes on from here when there is room in a budget.
+    Listen(TurnState),
     /// It is over, and this entry keeps how.
     Over(TurnEnd, EntryId),
 }
@@ -87,12 +94,24 @@ pub(crate) async fn admit(
     let mut turn = Turn { id, conversation, input, state, resolved, is_again: false };
     turn.state.limits = turn.limits(shared);
     let first = turn.input.first;
+    let mut listens = false;
+    // Accounts are asked about the turn: it stands in the transaction before it is moved.
+    let task = tx.record_of_task(id, new)?;
+    tx.put_task(task.clone());
     let (state, over) = match turn.advance(shared, tx).await? {
         Came::On(state) | Came::Wait(state, _) | Came::Sleep(state, _) => (state, None),
+        Came::Listen(state) => {
+            listens = true;
+            (state, None)
+        }
         Came::Over(end, entry) => (TurnState::begin(first), Some((end, entry))),
     };
-    let task = tx.record_of_task(id, NewTask { checkpoint: Some(RawJson::of(&state)?), ..new })?;
-    tx.put_task(task);
+    let checkpoint = RawJson::of(&state)?;
+    let state = match listens {
+        true => TaskState::Listening { checkpoint, signal: ROOM.into(), until: None },
+        false => TaskState::Ready { checkpoint: Some(checkpoint) },
+    };
+    tx.put_task(TaskRecord { state, ..task });
     if let Some((end, entry)) = over {
         tx.end_task(id, end.into_outcome(RawJson::of(&entry)?));
     }
@@ -143,7 +162,7 @@ impl Turn {
         let is_open = |task: &&TaskId| tx.task(**task).is_some_and(|task| task.is_live());
         match &self.state.phase {
             Phase::Calling { calls } => calls.iter().filter(is_open).count(),
-            Phase::Compacting { task } => usize::from(is_open(&task)),
+            Phase::Compacting { task, .. } => usize::from(is_open(&task)),
             _ => 0,
         }
     }
@@ -190,10 +209,15 @@ impl Turn {
     /// Decides and stages until the turn needs an effect, waits, or is over.
     pub(crate) async fn advance(mut self, shared: &Shared, tx: &mut Transaction) -> Result<Came> {
         self.take_results(tx).await?;
+        self.take_compaction(tx).await?;
         self.count_gates(shared, tx).await?;
         loop {
             match next(&self.state) {
-                Next::Prepare => self.prepare(shared, tx).await?,
+                Next::Prepare => {
+                    if self.prepare(shared, tx).await? == Room::Wait {
+                        return Ok(Came::Listen(self.state));
+                    }
+                }
                 Next::SendOn { message } => self.send_on(tx, message)?,
                 Next::FallBack => {
                     self.state.counts.fallback += 1;
@@ -205,10 +229,8 @@ impl Turn {
                     prompt::rebind(tx, Place { conversation: self.conversation, turn: self.id }).await?;
                     self.again();
                 }
-                Next::Compact => {
-                    // What does not fit and cannot be made shorter ends the turn.
-                    self.state.counts.compactions += 1;
-                }
+                // What the provider refused is more than it takes: so much has to go.
+                Next::Compact => self.compact(shared, tx, true).await?,
                 Next::Retry { fault, pinned } => return self.retry(shared, tx, (fault, pinned)).await,
                 Next::Request | Next::Stop | Next::Gate { .. } => return Ok(Came::On(self.state)),
                 Next::Wait { on } => return Ok(Came::Wait(self.state, on)),
@@ -238,6 +260,68 @@ impl Turn {
         Ok(())
     }
 
+    /// Takes what became of a compaction, once it has ended.
+    async fn take_compaction(&mut self, tx: &Transaction) -> Result<()> {
+        let Phase::Compacting { task, was_sent } = self.state.phase else { return Ok(()) };
+        if self.state.open > 0 {
+            return Ok(());
+        }
+        let outcome = tx.outcome(task).await?;
+        self.is_again = was_sent;
+        if !outcome.is_some_and(|outcome| outcome.is_completed()) {
+            self.state.phase = Phase::Failed(self.irreducible(tx).await?);
+        }
+        Ok(())
+    }
+
+    /// Stages a compaction that the turn waits for.
+    async fn compact(&mut self, shared: &Shared, tx: &mut Transaction, was_sent: bool) -> Result<()> {
+        self.state.counts.compactions += 1;
+        let room = self.room_of(shared, tx).await?;
+        let input = CompactInput { trigger: Trigger::Full, focus: None, room: Some(room) };
+        let task = tx.compact(self.conversation, Some(self.id), &input)?;
+        (self.state.phase, self.state.open) = (Phase::Compacting { task, was_sent }, 1);
+        Ok(())
+    }
+
+    /// How many tokens the context may have: what the window leaves for it; where that is not known, or was not enough, half
+    /// of what it has.
+    async fn room_of(&self, shared: &Shared, tx: &Transaction) -> Result<u64> {
+        let half = tx.tokens(self.conversation).await? / 2;
+        let agent = tx.snapshot::<Agent>(self.conversation).await?.unwrap_or_default();
+        let resolved = resolve(shared, &self.input, agent, self.state.counts.fallback).ok();
+        let room = resolved.and_then(|resolved| resolved.room());
+        Ok(match (room, &self.state.phase) {
+            (Some(room), Phase::Faulted { .. }) => room.min(half),
+            (Some(room), _) => room,
+            (None, _) => half,
+        })
+    }
+
+    /// Stages a compaction in the background where the next turn would need one soon.
+    pub(crate) async fn compact_ahead(&self, shared: &Shared, tx: &mut Transaction) -> Result<()> {
+        let agent = tx.snapshot::<Agent>(self.conversation).await?.unwrap_or_default();
+        let resolved = resolve(shared, &self.input, agent, self.state.counts.fallback).ok();
+        let Some(room) = resolved.and_then(|resolved| resolved.room()) else { return Ok(()) };
+        let ahead_at = room.saturating_mul(u64::from(shared.settings().compact_ahead)) / 100;
+        if tx.tokens(self.conversation).await? > ahead_at && !tx.is_compacting(self.conversation) {
+            tx.compact(
+                self.conversation,
+                None,
+                &CompactInput { trigger: Trigger::Ahead, focus: None, room: None },
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Why the context cannot be sent, whatever is left out.
+    async fn irreducible(&self, tx: &Transaction) -> Result<Reason> {
+        let largest = compact::largest(&tx.context(self.conversation).await?);
+        let message =
+            format!("the context does not fit the model, and cannot be made shorter; the largest: {largest}");
+        Ok(Reason::new(IRREDUCIBLE, message))
+    }
+
     /// Counts the gates that an answer has to pass.
     async fn count_gates(&mut self, shared: &Shared, tx: &Transaction) -> Result<()> {
         if let Phase::Responded { judged: Judged::Open, .. } = &self.state.phase {
@@ -260,8 +344,8 @@ impl Turn {
     }
 
     /// Resolves the agent once, places what was said meanwhile, tells the model what it should know, and pins model,
-    /// options and cutoff.
-    async fn prepare(&mut self, shared: &Shared, tx: &mut Transaction) -> Result<()> {
+    /// options and cutoff. Gives whether there is room in the budgets; where the turn has to wait for it, it is prepared anew.
+    async fn prepare(&mut self, shared: &Shared, tx: &mut Transaction) -> Result<Room> {
         let step = if self.is_again { self.state.step } else { self.state.step + 1 };
         if self.state.step > 0 {
             tx.place_writes(self.conversation)?;
@@ -284,12 +368,52 @@ impl Turn {
                     }
                     Err(reason) => {
                         self.state.phase = Phase::Failed(reason);
-                        return Ok(());
+                        return Ok(Room::Enough);
                     }
                 }
             }
         };
-        self.pin(tx, resolved, step).await
+        if self.does_not_fit(tx, &resolved).await? {
+            if self.state.counts.compactions > 0 {
+                self.state.phase = Phase::Failed(self.irreducible(tx).await?);
+                return Ok(Room::Enough);
+            }
+            let was_sent = self.is_again;
+            return self.compact(shared, tx, was_sent).await.map(|()| Room::Enough);
+        }
+        match self.reserve(shared, tx, &resolved).await? {
+            Room::Enough => self.pin(tx, resolved, step).await.map(|()| Room::Enough),
+            Room::Exceeded(limit) => {
+                self.state.phase = Phase::Spent { limit: limit.word().into() };
+                Ok(Room::Enough)
+            }
+            Room::Wait => {
+                // What was said meanwhile was placed, and what the model should know was told.
+                self.state.phase = Phase::Asked;
+                Ok(Room::Wait)
+            }
+        }
+    }
+
+    /// Whether the next request would be more than the model takes.
+    async fn does_not_fit(&self, tx: &Transaction, resolved: &Resolved) -> Result<bool> {
+        match resolved.room() {
+            Some(room) => Ok(tx.tokens(self.conversation).await? > room),
+            None => Ok(false),
+        }
+    }
+
+    /// Reserves the most that the next request may use.
+    async fn reserve(&self, shared: &Shared, tx: &mut Transaction, resolved: &Resolved) -> Result<Room> {
+        let abilities = &resolved.abilities;
+        let estimate = tx.tokens(self.conversation).await?;
+        let worst = worst_case(estimate, abilities.output_max, abilities.price.as_ref());
+        tx.reserve(shared, self.spender(), worst).await
+    }
+
+    /// Who spends what this turn spends.
+    pub(crate) fn spender(&self) -> Spender {
+        Spender { conversation: self.conversation, turn: self.id }
     }
 
     async fn pin(&mut self, tx: &Transaction, resolved: Resolved, step: u32) -> Result<()> {
@@ -346,7 +470,12 @@ impl Turn {
     }
 
     /// Stages the end of an attempt that was cut off: what it had shown as an aborted entry, and its row of the ledger.
-    pub(crate) async fn cut_attempt(&mut self, tx: &mut Transaction, end: RequestEnd) -> Result<()> {
+    pub(crate) async fn cut_attempt(
+        &mut self,
+        shared: &Shared,
+        tx: &mut Transaction,
+        end: RequestEnd,
+    ) -> Result<()> {
         let Phase::Pinned(pinned) = self.state.phase.clone() else { return Ok(()) };
         let conversation = self.conversation;
         let shown = tx.snapshot::<Partial>(conversation).await?.unwrap_or_default();
@@ -356,20 +485,21 @@ impl Turn {
             self.append(tx, Entry::new(kind::ASSISTANT).message(message).data(attempt)?)?;
             tx.apply::<Partial>(conversation, vec![Partial::default().whole()]).await?;
         }
-        self.account(tx, &pinned, None, end);
-        Ok(())
+        self.account(shared, tx, (&pinned, end), Sent::default()).await
     }
 
-    /// Stages the row of the ledger for the pinned request.
-    pub(crate) fn account(
+    /// Stages the row of the ledger for the pinned request, and settles what was reserved for it.
+    pub(crate) async fn account(
         &mut self,
+        shared: &Shared,
         tx: &mut Transaction,
-        pinned: &Pinned,
-        usage: Option<Usage>,
-        end: RequestEnd,
-    ) {
-        self.state.total.add(usage.as_ref(), None);
-        tx.put_usage(UsageRow {
+        (pinned, end): (&Pinned, RequestEnd),
+        sent: Sent,
+    ) -> Result<()> {
+        let Sent { usage, wall_ms } = sent;
+        let price = shared.price(&pinned.model);
+        let cost = usage.as_ref().zip(price).and_then(|(usage, price)| price.of(usage));
+        let row = UsageRow {
             conversation: self.conversation(),
             turn: self.id,
             step: self.state.step,
@@ -377,8 +507,20 @@ impl Turn {
             model: pinned.model.to_string(),
             end,
             usage,
-            cost: None,
+            cost,
             time: tx.time(),
-        });
+        };
+        self.state.total.add(usage.as_ref(), cost);
+        tx.put_usage(row);
+        tx.settle_spending(shared, self.spender(), budget::used(usage.as_ref(), cost, wall_ms)).await
     }
+}
+
+/// What is known of a request that was sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    /// What the provider counted.
+    pub(crate) usage: Option<Usage>,
+    /// How long it was out.
+    pub(crate) wall_ms: u64,
 }

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use everturn_core::{
     BoxFuture, Error, ErrorKind, Result,
+    budget::{Limit, Room, Spent},
     clock::Timestamp,
     entry::{Entry, kind},
     id::{Seq, TaskId},
@@ -16,11 +17,15 @@ use futures_util::{FutureExt, StreamExt};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Partial, Turn, TurnTask, schema,
+    Partial, Sent, Turn, TurnTask, schema,
     state::{Judged, Phase, Pinned, Reason, TurnState},
 };
 use crate::{
-    harness::{Shared, call},
+    Transaction,
+    harness::{
+        Shared,
+        call::{self, Ended},
+    },
     session::Sendable,
     task::{Step, TaskContext},
 };
@@ -38,7 +43,7 @@ pub(crate) struct Attempt {
 }
 
 /// How a request ended.
-enum Ended {
+enum Came {
     /// The model stopped by itself.
     Well(Stop),
     /// The provider, or the way to it, failed.
@@ -60,21 +65,21 @@ pub(super) async fn send(
 }
 
 /// Takes what came of a stream; gives how the request ended, if it did.
-fn take(response: &mut Response, delta: Option<std::result::Result<Delta, Fault>>) -> Option<Ended> {
+fn take(response: &mut Response, delta: Option<std::result::Result<Delta, Fault>>) -> Option<Came> {
     match delta {
         Some(Ok(delta)) if response.weight() + delta.weight() > ANSWER_MAX => {
             let message =
                 format!("the answer has more than {ANSWER_MAX} bytes, which is all that can be kept");
-            Some(Ended::Failed(Reason::new("too_large", message)))
+            Some(Came::Failed(Reason::new("too_large", message)))
         }
         Some(Ok(delta)) => {
             response.push(delta);
-            response.stop().map(Ended::Well)
+            response.stop().map(Came::Well)
         }
-        Some(Err(fault)) => Some(Ended::Faulted(fault)),
+        Some(Err(fault)) => Some(Came::Faulted(fault)),
         None => {
             let fault = Fault::new(FaultClass::Transient, "the stream ended before the response did");
-            Some(Ended::Faulted(fault))
+            Some(Came::Faulted(fault))
         }
     }
 }
@@ -102,19 +107,21 @@ impl Sending<'_> {
             schema: schema.clone(),
         };
         self.cx.enter();
+        let sent = self.cx.now();
         let (response, ended, shown) = self.stream(client.stream(request)).await?;
-        self.respond(response, ended, shown).await
+        let wall = self.cx.now().since(sent);
+        self.respond(response, ended, (shown, wall)).await
     }
 
     /// Reads the stream to its end, and commits what has come as fast as the last such commit settles.
-    async fn stream(&self, mut stream: DeltaStream) -> Result<(Response, Ended, bool)> {
+    async fn stream(&self, mut stream: DeltaStream) -> Result<(Response, Came, bool)> {
         let mut response = Response::default();
         let mut flush = Flush::new(self);
         let mut taken = 0_u32;
         let ended = loop {
             tokio::select! {
                 biased;
-                () = self.cx.cancel().cancelled() => break Ended::Cancelled,
+                () = self.cx.cancel().cancelled() => break Came::Cancelled,
                 delta = stream.next() => match take(&mut response, delta) {
                     Some(ended) => break ended,
                     None => flush.is_due = true,
@@ -134,17 +141,23 @@ impl Sending<'_> {
     }
 
     /// Stages the response, its cost, its calls, and what follows from it.
-    async fn respond(self, response: Response, ended: Ended, shown: bool) -> Result<Step<TurnTask>> {
+    async fn respond(
+        self,
+        response: Response,
+        ended: Came,
+        (shown, wall): (bool, Duration),
+    ) -> Result<Step<TurnTask>> {
+        let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
         let mut tx = self.cx.begin().await?;
-        let mut turn = Turn::load(self.shared, &tx, self.cx.id(), self.state)?;
-        if matches!(ended, Ended::Cancelled) && !turn.is_aborted() {
+        let mut turn = Turn::load(self.shared, &tx, self.cx.id(), self.state.clone())?;
+        if matches!(ended, Came::Cancelled) && !turn.is_aborted() {
             // The token fired without a mark on the record: the session is closing, and the attempt stays open.
             return Err(Error::closed("the session closed while the model answered"));
         }
         let (end, row) = match ended {
-            Ended::Well(_) => (End::Complete, RequestEnd::Complete),
-            Ended::Faulted(_) | Ended::Failed(_) => (End::Error, RequestEnd::Failed),
-            Ended::Cancelled => (End::Aborted, RequestEnd::Aborted),
+            Came::Well(_) => (End::Complete, RequestEnd::Complete),
+            Came::Faulted(_) | Came::Failed(_) => (End::Error, RequestEnd::Failed),
+            Came::Cancelled => (End::Aborted, RequestEnd::Aborted),
         };
         let (model, usage) = (&self.pinned.model, response.usage());
         let is_told = !response.is_empty() || end == End::Complete;
@@ -166,18 +179,39 @@ impl Sending<'_> {
         if shown || turn.state.attempt > 1 {
             tx.apply::<Partial>(turn.conversation(), vec![Partial::default().whole()]).await?;
         }
-        turn.account(&mut tx, self.pinned, usage, row);
+        turn.account(self.shared, &mut tx, (self.pinned, row), Sent { usage, wall_ms }).await?;
         turn.state.phase = match ended {
-            Ended::Well(Stop::Calls) if !calls.is_empty() => {
-                turn.state.open = call::plan(self.shared, &mut tx, &mut turn, &message, &calls).await?;
-                Phase::Calling { calls }
+            Came::Well(Stop::Calls) if !calls.is_empty() => {
+                let over = self.charge_calls(&mut tx, &turn, calls.len()).await?;
+                let why_not = match over {
+                    _ if turn.is_aborted() => Some(Ended::not_run()),
+                    limit => limit.map(Ended::over_budget),
+                };
+                let planned = (&*message, calls.as_slice());
+                turn.state.open = call::plan(self.shared, &mut tx, &mut turn, planned, why_not).await?;
+                match over {
+                    Some(limit) if !turn.is_aborted() => Phase::Spent { limit: limit.word().into() },
+                    _ => Phase::Calling { calls },
+                }
             }
-            Ended::Well(stop) => Phase::Responded { stop, reply, judged: judge(self.pinned, stop, &message) },
-            Ended::Faulted(fault) => Phase::Faulted { fault, pinned: self.pinned.clone() },
-            Ended::Failed(reason) => Phase::Failed(reason),
-            Ended::Cancelled => Phase::Cut,
+            Came::Well(stop) => Phase::Responded { stop, reply, judged: judge(self.pinned, stop, &message) },
+            Came::Faulted(fault) => Phase::Faulted { fault, pinned: self.pinned.clone() },
+            Came::Failed(reason) => Phase::Failed(reason),
+            Came::Cancelled => Phase::Cut,
         };
         Ok(turn.advance(self.shared, &mut tx).await?.into_step().with(tx))
+    }
+}
+
+impl Sending<'_> {
+    /// Charges calls to the budgets above; gives the limit that has no room for them.
+    async fn charge_calls(&self, tx: &mut Transaction, turn: &Turn, calls: usize) -> Result<Option<Limit>> {
+        let wanted = Spent { calls: calls as u64, ..Spent::default() };
+        match tx.room(self.shared, turn.spender(), &wanted).await? {
+            Room::Exceeded(limit) => Ok(Some(limit)),
+            // Calls are never reserved: nobody waits for them.
+            Room::Enough | Room::Wait => tx.charge(self.shared, turn.spender(), wanted).await.map(|()| None),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// How long to wait after a fault: as the server asks, else anything up to a bound that doubles with each retry, so that
 /// requests that failed together do not come back together.
-pub(super) fn wait(fault: &Fault, retries: u32, entropy: &dyn Entropy) -> Duration {
+pub(in crate::harness) fn wait(fault: &Fault, retries: u32, entropy: &dyn Entropy) -> Duration {
     fault.wait().unwrap_or_else(|| {
         let bound = FIRST.saturating_mul(2_u32.saturating_pow(retries)).min(LONGEST);
         let bound = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX);

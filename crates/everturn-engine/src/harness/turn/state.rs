@@ -175,8 +175,13 @@ pub(crate) enum Phase {
     Asked,
     /// A request is pinned and may be out.
     Pinned(Pinned),
-    /// The request did not fit: this task makes the context shorter.
-    Compacting { task: TaskId },
+    /// The request does not fit: this task makes the context shorter.
+    Compacting {
+        task: TaskId,
+        /// Whether the request was sent, so that the next one is another attempt at the same step.
+        #[serde(default)]
+        was_sent: bool,
+    },
     /// The model has responded, without calls.
     Responded {
         stop: Stop,
@@ -332,7 +337,7 @@ pub(crate) fn next(state: &TurnState) -> Next {
         Phase::Responded { stop, .. } if *stop != Stop::Paused => Next::End(Ending::Failed(stopped(*stop))),
         // What was begun ends first, each by itself.
         Phase::Calling { calls } if state.open > 0 => Next::Wait { on: calls.clone() },
-        Phase::Compacting { task } if state.open > 0 => Next::Wait { on: vec![*task] },
+        Phase::Compacting { task, .. } if state.open > 0 => Next::Wait { on: vec![*task] },
         _ if state.is_aborted => Next::Stop,
         Phase::Cut => Next::Stop,
         Phase::Pinned(_) => Next::Request,

@@ -74,7 +74,7 @@ fn what_comes_next() {
     check("settled calls go back to the model", &calling(0), &Next::Prepare);
     check("an answer ends the turn", &responded(Stop::Answer), &answered());
     check("a pause is sent back", &responded(Stop::Paused), &Next::Prepare);
-    let compacting = turn(Phase::Compacting { task: TaskId(5) });
+    let compacting = turn(Phase::Compacting { task: TaskId(5), was_sent: false });
     let open = TurnState { open: 1, ..compacting.clone() };
     check("a compaction is waited for", &open, &Next::Wait { on: vec![TaskId(5)] });
     check("and then the request is prepared", &compacting, &Next::Prepare);

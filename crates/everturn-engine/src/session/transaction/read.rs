@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use everturn_core::{
     Error, Result,
+    compaction::weigh,
+    context::Context,
     conversation::Conversation,
     entry::EntryRecord,
     id::{ConversationId, EntryId},
@@ -50,6 +52,25 @@ impl Transaction {
             Some(Write::Purge(left)) => left.clone(),
             _ => committed,
         }
+    }
+
+    /// What of a conversation is sent, without what this transaction appends.
+    pub(crate) async fn context(&self, conversation: ConversationId) -> Result<Context> {
+        self.session.context(conversation, None).await
+    }
+
+    /// About how many tokens a conversation's next request has, this transaction's own entries included.
+    pub(crate) async fn tokens(&self, conversation: ConversationId) -> Result<u64> {
+        let committed = match self.staged_conversation(conversation) {
+            Some(_) => 0,
+            None => self.session.tokens(conversation).await?,
+        };
+        let staged = self.writes.iter().filter_map(|write| match write {
+            Write::Entry(entry) if entry.conversation == conversation => Some(entry),
+            _ => None,
+        });
+        let messages = staged.flat_map(|entry| &entry.messages);
+        Ok(committed + messages.map(|message| weigh(message)).sum::<u64>())
     }
 
     /// The newest entry that a conversation sees, this transaction's own included.

@@ -1,0 +1,212 @@
+//! Budgets at work: what a turn wants to spend is asked of every account above it, reserved before it is spent, and settled
+//! to what was used.
+//!
+//! An account is a document of what it is about (a turn, a conversation, the session), and is kept from the moment on at
+//! which a budget limits that.
+
+use everturn_core::{
+    ErrorKind, Result,
+    budget::{Account, Budget, Room, Spent},
+    document::Document,
+    id::{ConversationId, TaskId},
+    json::RawJson,
+    message::Usage,
+    model::ModelRef,
+    task::Signal,
+    usage::Price,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Shared, agent::Agent, turn::TurnInput};
+use crate::Transaction;
+
+/// The signal that wakes a turn that waits for room in a budget.
+pub(super) const ROOM: &str = "et.room";
+
+/// What a turn has spent, its sub-agents included.
+#[derive(Clone, Debug, Default, PartialEq, Document, Serialize, Deserialize)]
+#[document(kind = "et.account.turn", version = 1, scope = "task", crate = "everturn_core")]
+struct TurnAccount {
+    account: Account,
+}
+
+/// What a conversation has spent, its sub-agents included.
+#[derive(Clone, Debug, Default, PartialEq, Document, Serialize, Deserialize)]
+#[document(kind = "et.account.conversation", version = 1, scope = "conversation", crate = "everturn_core")]
+struct ConversationAccount {
+    account: Account,
+}
+
+/// What a session has spent.
+#[derive(Clone, Debug, Default, PartialEq, Document, Serialize, Deserialize)]
+#[document(kind = "et.account.session", version = 1, scope = "session", crate = "everturn_core")]
+struct SessionAccount {
+    account: Account,
+}
+
+/// What an account is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum About {
+    Turn(TaskId),
+    Conversation(ConversationId),
+    Session,
+}
+
+/// Who spends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spender {
+    pub(super) conversation: ConversationId,
+    /// The turn that the spending is for.
+    pub(super) turn: TaskId,
+}
+
+impl Shared {
+    /// What a model's tokens cost, where that is known.
+    pub(super) fn price(&self, model: &ModelRef) -> Option<Price> {
+        let client = self.models.resolve(model).ok()?;
+        client.abilities(&model.model).price
+    }
+}
+
+/// What a request was, as accounts have it; none where nobody knows.
+pub(super) fn used(usage: Option<&Usage>, cost: Option<u64>, wall_ms: u64) -> Option<Spent> {
+    let usage = usage?;
+    let (input_tokens, output_tokens) = (usage.input?, usage.output?);
+    let cost = cost.unwrap_or(0);
+    Some(Spent { steps: 1, input_tokens, output_tokens, cost, wall_ms, ..Spent::default() })
+}
+
+impl Transaction {
+    /// Whether every budget above a spender has room for what it wants.
+    pub(super) async fn room(&mut self, shared: &Shared, by: Spender, wanted: &Spent) -> Result<Room> {
+        let mut room = Room::Enough;
+        for (about, budget) in self.budgets(shared, by).await? {
+            let account = self.account(about).await?;
+            room = room.and(budget.room(&account, wanted, by.turn));
+        }
+        Ok(room)
+    }
+
+    /// Reserves the most that a request may use, in every account above; or notes that the turn waits for room.
+    pub(super) async fn reserve(&mut self, shared: &Shared, by: Spender, worst: Spent) -> Result<Room> {
+        let room = self.room(shared, by, &worst).await?;
+        for (about, _) in self.budgets(shared, by).await? {
+            let mut account = self.account(about).await?;
+            match room {
+                Room::Enough => account.reserve(by.turn, worst),
+                Room::Wait => account.wait(by.turn),
+                Room::Exceeded(_) => continue,
+            }
+            self.put_account(about, account).await?;
+        }
+        Ok(room)
+    }
+
+    /// Settles a request to what it used, in every account above; what nobody knows is charged as it was reserved. Wakes
+    /// who waited.
+    pub(super) async fn settle_spending(
+        &mut self,
+        shared: &Shared,
+        by: Spender,
+        used: Option<Spent>,
+    ) -> Result<()> {
+        for (about, _) in self.budgets(shared, by).await? {
+            let mut account = self.account(about).await?;
+            let waiting = account.settle(by.turn, used);
+            self.put_account(about, account).await?;
+            for turn in waiting {
+                self.wake_for_room(turn).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Charges what was spent without a reservation: calls, sub-agents, time.
+    pub(super) async fn charge(&mut self, shared: &Shared, by: Spender, spent: Spent) -> Result<()> {
+        for (about, _) in self.budgets(shared, by).await? {
+            let mut account = self.account(about).await?;
+            account.spent = account.spent.plus(&spent);
+            self.put_account(about, account).await?;
+        }
+        Ok(())
+    }
+
+    async fn wake_for_room(&mut self, turn: TaskId) -> Result<()> {
+        let signal = Signal { name: ROOM.into(), payload: RawJson::empty() };
+        match self.signal(turn, signal).await {
+            // It has ended meanwhile.
+            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => Ok(()),
+            woken => woken,
+        }
+    }
+
+    /// The budgets above a spender that limit anything: its turn's, its conversation's, those of who owns it, the session's.
+    async fn budgets(&self, shared: &Shared, by: Spender) -> Result<Vec<(About, Budget)>> {
+        let mut budgets = Vec::new();
+        let (mut conversation, mut turn) = (by.conversation, Some(by.turn));
+        loop {
+            if let Some(turn) = turn {
+                budgets.push((About::Turn(turn), self.budget_of_turn(turn)));
+            }
+            let agent = self.snapshot::<Agent>(conversation).await?.unwrap_or_default();
+            budgets.push((About::Conversation(conversation), agent.budget));
+            let owner = self.conversation(conversation).await?.owner;
+            let Some(owner) = owner.and_then(|owner| self.task(owner)) else { break };
+            // What a call owns is part of its turn; what works in the background belongs to no turn.
+            (conversation, turn) = (owner.conversation, owner.owner);
+        }
+        budgets.push((About::Session, shared.settings().session_budget));
+        budgets.retain(|(_, budget)| !budget.is_unlimited());
+        Ok(budgets)
+    }
+
+    fn budget_of_turn(&self, turn: TaskId) -> Budget {
+        let input = self.task(turn).and_then(|task| task.input.read::<TurnInput>().ok());
+        input.map(|input| input.options.budget).unwrap_or_default()
+    }
+
+    /// An account as it stands in this transaction. One that was not kept yet begins with what the ledger has.
+    async fn account(&self, about: About) -> Result<Account> {
+        let kept = match about {
+            About::Turn(turn) => self.snapshot::<TurnAccount>(turn).await?.map(|one| one.account),
+            About::Conversation(conversation) => {
+                self.snapshot::<ConversationAccount>(conversation).await?.map(|one| one.account)
+            }
+            About::Session => self.snapshot::<SessionAccount>(()).await?.map(|one| one.account),
+        };
+        match (kept, about) {
+            (Some(account), _) => Ok(account),
+            (None, About::Turn(_)) => Ok(Account::default()),
+            (None, about) => self.account_of_ledger(about).await,
+        }
+    }
+
+    async fn account_of_ledger(&self, about: About) -> Result<Account> {
+        let mut account = Account::default();
+        for row in self.session().usage().await? {
+            if about == About::Session || about == About::Conversation(row.conversation) {
+                let usage = row.usage.unwrap_or_default();
+                let spent = Spent {
+                    steps: 1,
+                    input_tokens: usage.input.unwrap_or(0),
+                    output_tokens: usage.output.unwrap_or(0),
+                    cost: row.cost.unwrap_or(0),
+                    ..Spent::default()
+                };
+                account.spent = account.spent.plus(&spent);
+            }
+        }
+        Ok(account)
+    }
+
+    async fn put_account(&mut self, about: About, account: Account) -> Result<()> {
+        match about {
+            About::Turn(turn) => self.doc::<TurnAccount>(turn).await?.account = account,
+            About::Conversation(conversation) => {
+                self.doc::<ConversationAccount>(conversation).await?.account = account;
+            }
+            About::Session => self.doc::<SessionAccount>(()).await?.account = account,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,443 @@
+//! What can be asked of a session, by its owner at once and by anyone else as mail. One commit takes it and does it.
+
+use std::sync::Weak;
+
+use everturn_core::{
+    BoxFuture, Error, Result,
+    approval::Decision,
+    compaction::Trigger,
+    conversation::Ownership,
+    id::{ApprovalId, ConversationId, EntryId, SessionId, SubmissionId, TaskId},
+    json::RawJson,
+    storage::{Mail, MailFilter, MailKind, Posted, Receipt, SubmissionFilter, SubmissionQuery, TaskQuery},
+    submission::{End, LOCAL, Queued, SubmissionState},
+    task::{TaskState, tree::Reach},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Harness, LiveSession, Shared,
+    agent::{Agent, AgentChange},
+    compact::CompactInput,
+    input::{Input, WhenBusy},
+    settle::reset_entry,
+    turn::TurnTask,
+};
+use crate::{
+    Transaction,
+    task::{Postman, Task},
+};
+
+/// What can be asked of a session.
+///
+/// ```
+/// use everturn_core::id::ConversationId;
+/// use everturn_engine::{Input, Letter};
+/// let steer = Letter::Submit { conversation: ConversationId::ROOT, input: Input::text("in French").steer() };
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum Letter {
+    /// Hand an input to a conversation, as [`ConversationHandle::submit`](super::ConversationHandle::submit) does.
+    Submit {
+        /// The conversation.
+        conversation: ConversationId,
+        /// What is handed over.
+        input: Input,
+    },
+    /// Take an input back that still waits.
+    Withdraw {
+        /// The input.
+        submission: SubmissionId,
+    },
+    /// End the turn that runs in a conversation; the queue goes on.
+    Cancel {
+        /// The conversation.
+        conversation: ConversationId,
+    },
+    /// Withdraw what waits in a conversation and tell all its work to stop.
+    Abort {
+        /// The conversation.
+        conversation: ConversationId,
+        /// Whether background work is told too.
+        background: bool,
+    },
+    /// Decide an approval.
+    Decide {
+        /// The approval.
+        approval: ApprovalId,
+        /// What is decided.
+        decision: Decision,
+    },
+    /// Change what a conversation runs with.
+    Configure {
+        /// The conversation.
+        conversation: ConversationId,
+        /// The change.
+        change: AgentChange,
+    },
+    /// Fork a conversation.
+    Fork {
+        /// The conversation.
+        conversation: ConversationId,
+        /// The last entry that the fork has; all, without one.
+        at: Option<EntryId>,
+        /// What is different of its agent.
+        change: AgentChange,
+    },
+    /// Restore the files that a turn has changed.
+    Undo {
+        /// The turn.
+        turn: TaskId,
+    },
+    /// Make the context of a conversation shorter.
+    Compact {
+        /// The conversation.
+        conversation: ConversationId,
+        /// What the summary should look at most of all.
+        focus: Option<String>,
+    },
+    /// Begin a conversation anew.
+    Reset {
+        /// The conversation.
+        conversation: ConversationId,
+        /// What the model is told of what came before.
+        hand_off: Option<String>,
+    },
+}
+
+/// The body of a letter, as mail has it: what its kind and its conversation do not say.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Body {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queued: Option<Queued>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    rejects: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    submission: Option<SubmissionId>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    background: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval: Option<ApprovalId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision: Option<Decision>,
+    #[serde(skip_serializing_if = "AgentChange::is_none")]
+    change: AgentChange,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<EntryId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn: Option<TaskId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+}
+
+/// Who asks, and under which key.
+///
+/// ```
+/// use everturn_engine::Sender;
+/// assert_eq!(Sender::key("steer-7").actor, "local");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// The sender's own name of the letter, unique in the session: sending again under it changes nothing.
+    pub key: String,
+    /// Who asks.
+    pub actor: String,
+}
+
+impl Sender {
+    /// Whoever is at this machine, under a key.
+    pub fn key(key: impl Into<String>) -> Self {
+        Self { key: key.into(), actor: LOCAL.into() }
+    }
+}
+
+/// A letter as it is handled: what is asked, of which conversation, and the rest.
+struct Opened {
+    kind: MailKind,
+    conversation: Option<ConversationId>,
+    request: Option<String>,
+    body: Body,
+}
+
+impl Letter {
+    fn open(self) -> Result<(Opened, Option<String>)> {
+        use MailKind::{Abort, Cancel, Compact, Configure, Decide, Fork, Reset, Submit, Undo, Withdraw};
+        let body = Body::default();
+        let (kind, conversation, body) = match self {
+            Self::Submit { conversation, input } => {
+                let (request, actor) = (input.request.clone(), input.actor.clone());
+                let rejects = input.when_busy == WhenBusy::Reject;
+                let body = Body { queued: Some(input.into_queued()?), rejects, ..body };
+                let opened = Opened { kind: Submit, conversation: Some(conversation), request, body };
+                return Ok((opened, Some(actor)));
+            }
+            Self::Withdraw { submission } => (Withdraw, None, Body { submission: Some(submission), ..body }),
+            Self::Cancel { conversation } => (Cancel, Some(conversation), body),
+            Self::Abort { conversation, background } => {
+                (Abort, Some(conversation), Body { background, ..body })
+            }
+            Self::Decide { approval, decision } => {
+                (Decide, None, Body { approval: Some(approval), decision: Some(decision), ..body })
+            }
+            Self::Configure { conversation, change } => {
+                (Configure, Some(conversation), Body { change, ..body })
+            }
+            Self::Fork { conversation, at, change } => {
+                (Fork, Some(conversation), Body { at, change, ..body })
+            }
+            Self::Undo { turn } => (Undo, None, Body { turn: Some(turn), ..body }),
+            Self::Compact { conversation, focus } => {
+                (Compact, Some(conversation), Body { text: focus, ..body })
+            }
+            Self::Reset { conversation, hand_off } => {
+                (Reset, Some(conversation), Body { text: hand_off, ..body })
+            }
+        };
+        Ok((Opened { kind, conversation, request: None, body }, None))
+    }
+}
+
+impl Transaction {
+    /// Stages what is asked; gives the id of what came of it, where something did.
+    async fn act(&mut self, shared: &Shared, opened: Opened, actor: &str) -> Result<Option<u64>> {
+        let Opened { kind, conversation, request, body } = opened;
+        let missing = || Error::invalid(format!("take mail: one to {} lacks a part", kind.name()));
+        let place = conversation.ok_or_else(missing);
+        Ok(match kind {
+            MailKind::Submit => {
+                let queued = body.queued.ok_or_else(missing)?;
+                Some(self.submit(shared, (place?, request, actor), (queued, body.rejects)).await?.0)
+            }
+            MailKind::Withdraw => Some(self.withdraw(body.submission.ok_or_else(missing)?)?.0),
+            MailKind::Cancel => self.cancel_turn(place?).await?.map(|turn| turn.0),
+            MailKind::Abort => {
+                self.abort_conversation(place?, body.background)?;
+                None
+            }
+            MailKind::Decide => {
+                let (approval, decision) = body.approval.zip(body.decision).ok_or_else(missing)?;
+                self.decide(shared, approval, (decision, actor)).await?;
+                Some(approval.0)
+            }
+            MailKind::Configure => {
+                self.configure(shared, place?, body.change).await?;
+                None
+            }
+            MailKind::Fork => Some(self.fork_with(shared, place?, (body.at, body.change)).await?.0),
+            MailKind::Undo => Some(self.undo_turn(body.turn.ok_or_else(missing)?).await?.0),
+            MailKind::Compact => Some(self.compact_now(place?, body.text)?.0),
+            MailKind::Reset => Some(self.reset(place?, body.text)?.0),
+            MailKind::Signal => return Err(missing()),
+        })
+    }
+
+    /// Stages what is handed to a conversation; a request id that it knows gives the first submission.
+    pub(super) async fn submit(
+        &mut self,
+        shared: &Shared,
+        (conversation, request, actor): (ConversationId, Option<String>, &str),
+        (queued, rejects): (Queued, bool),
+    ) -> Result<SubmissionId> {
+        if let Some(request) = &request {
+            let only = SubmissionFilter::Request(conversation, request.clone());
+            let query = SubmissionQuery { session: self.session().id(), only };
+            if let Some(first) = self.session().store().submissions(query).await?.first() {
+                return Ok(first.id);
+            }
+        }
+        self.conversation(conversation).await?;
+        if let Some(options) = &queued.options {
+            shared.check_options(&options.read()?)?;
+        }
+        if let Some(turn) = self.live_turn(conversation).filter(|_| rejects) {
+            let message = format!("submit to conversation {conversation}: turn {} runs", turn.id);
+            return Err(Error::conflict(message));
+        }
+        let mut submission = self.new_submission(conversation, request, queued);
+        submission.actor = actor.into();
+        let id = submission.id;
+        self.hand_over(shared, submission).await?;
+        Ok(id)
+    }
+
+    /// Stages that an input is taken back.
+    pub(super) fn withdraw(&mut self, id: SubmissionId) -> Result<SubmissionId> {
+        match self.submission(id) {
+            Some(record) if matches!(record.state, SubmissionState::Queued(_)) => {
+                self.settle(&record, End::Withdrawn);
+                Ok(id)
+            }
+            _ => Err(Error::conflict(format!("withdraw submission {id}: it no longer waits"))),
+        }
+    }
+
+    /// Stages the end of the turn that runs in a conversation; gives it.
+    pub(super) async fn cancel_turn(&mut self, conversation: ConversationId) -> Result<Option<TaskId>> {
+        let Some(turn) = self.live_turn(conversation) else { return Ok(None) };
+        self.abort_task(turn.id, "cancelled", Reach::Ordinary).await?;
+        Ok(Some(turn.id))
+    }
+
+    /// Stages that what waits in a conversation is withdrawn, and all its work told to stop.
+    pub(super) fn abort_conversation(
+        &mut self,
+        conversation: ConversationId,
+        background: bool,
+    ) -> Result<()> {
+        for queued in self.queued(conversation) {
+            if queued.queued().is_some_and(|waiting| waiting.entry.is_none()) {
+                self.settle(&queued, End::Withdrawn);
+            }
+        }
+        let reach = if background { Reach::Background } else { Reach::Ordinary };
+        self.abort_work(conversation, "the conversation was aborted", reach);
+        Ok(())
+    }
+
+    /// Stages a change of what a conversation runs with.
+    pub(super) async fn configure(
+        &mut self,
+        shared: &Shared,
+        conversation: ConversationId,
+        change: AgentChange,
+    ) -> Result<()> {
+        self.conversation(conversation).await?;
+        let agent = self.doc::<Agent>(conversation).await?;
+        let before = agent.clone();
+        change.apply(agent);
+        shared.check_agent(&before, agent)
+    }
+
+    /// Stages a fork that runs with something else.
+    pub(super) async fn fork_with(
+        &mut self,
+        shared: &Shared,
+        conversation: ConversationId,
+        (at, change): (Option<EntryId>, AgentChange),
+    ) -> Result<ConversationId> {
+        let newest = match at {
+            Some(at) => Some(at),
+            None => self.newest(conversation).await?,
+        };
+        let Some(at) = newest else {
+            return Err(Error::invalid(format!("fork conversation {conversation}: it has no entry yet")));
+        };
+        let fork = self.fork(conversation, at, Ownership::Ownerless).await?;
+        if !change.is_none() {
+            self.configure(shared, fork, change).await?;
+        }
+        Ok(fork)
+    }
+
+    /// Stages the undoing of a turn that has ended.
+    async fn undo_turn(&mut self, turn: TaskId) -> Result<TaskId> {
+        let query = TaskQuery::one(self.session().id(), turn);
+        let task = self.session().store().tasks(query).await?.pop();
+        let ended = |task: &everturn_core::task::TaskRecord| {
+            task.kind == TurnTask::NAME && matches!(task.state, TaskState::Ended { .. })
+        };
+        match task.filter(ended) {
+            Some(task) => self.undo(task.conversation, turn),
+            None => Err(Error::not_found(format!("undo turn {turn}: no such turn has ended"))),
+        }
+    }
+
+    /// Stages a compaction that somebody asked for.
+    pub(super) fn compact_now(
+        &mut self,
+        conversation: ConversationId,
+        focus: Option<String>,
+    ) -> Result<TaskId> {
+        if self.is_compacting(conversation) {
+            let message = format!("compact conversation {conversation}: it is being compacted");
+            return Err(Error::conflict(message));
+        }
+        let input = CompactInput { trigger: Trigger::Asked, focus, room: None };
+        self.compact(conversation, None, &input)
+    }
+
+    /// Stages that a conversation begins anew.
+    pub(super) fn reset(
+        &mut self,
+        conversation: ConversationId,
+        hand_off: Option<String>,
+    ) -> Result<EntryId> {
+        if let Some(busy) = self.live_turn(conversation) {
+            let message =
+                format!("reset conversation {conversation}: turn {} runs; cancel it or wait for it", busy.id);
+            return Err(Error::conflict(message));
+        }
+        self.append(conversation, reset_entry(hand_off))
+    }
+}
+
+impl LiveSession {
+    /// Does what a letter asks, in one commit; gives the id of what came of it, where something did.
+    ///
+    /// Errors: as the verb of the handle that does the same.
+    pub async fn take(&self, letter: Letter, actor: &str) -> Result<Option<u64>> {
+        self.resume();
+        let (opened, own) = letter.open()?;
+        let mut tx = self.begin().await?;
+        let id = tx.act(self.shared(), opened, own.as_deref().unwrap_or(actor)).await?;
+        tx.commit().await?;
+        Ok(id)
+    }
+}
+
+impl Harness {
+    /// Leaves a letter for a session, whoever owns it: it is taken where the session runs, now or next. With an open session,
+    /// [`LiveSession::take`] does it at once.
+    ///
+    /// Promise: idempotent by its key. When it returns it survives the power. Its [receipt](Self::receipt) says what came of it.
+    /// Errors: `NotFound` for an unknown session; `TooLarge` or `Invalid` for what is beyond the limits.
+    pub async fn post(&self, session: SessionId, letter: Letter, sender: Sender) -> Result<Posted> {
+        let opener = self.opener();
+        let (Opened { kind, conversation, request, body }, own) = letter.open()?;
+        let key = match (&request, conversation) {
+            (Some(request), Some(conversation)) => Mail::submit_key(conversation, request),
+            _ => sender.key,
+        };
+        let mail = Mail {
+            session,
+            key,
+            kind,
+            conversation,
+            request,
+            actor: own.filter(|actor| actor != LOCAL).unwrap_or(sender.actor),
+            time: opener.world.clock.now(),
+            body: RawJson::of(&body)?,
+        };
+        opener.post(mail).await
+    }
+
+    /// What came of a letter; none while it waits.
+    ///
+    /// Errors: `NotFound` when no letter lies under the key.
+    pub async fn receipt(&self, session: SessionId, key: &str) -> Result<Option<Receipt>> {
+        let mail = self.opener().store.mail(session, MailFilter::Key(key.into())).await?.pop();
+        let mail = mail.ok_or_else(|| {
+            Error::not_found(format!("look for mail {key:?} of session {session}: there is none"))
+        })?;
+        Ok(mail.receipt)
+    }
+}
+
+/// Takes the mail of sessions for their harness.
+pub(super) struct HarnessMail(pub(super) Weak<Shared>);
+
+impl Postman for HarnessMail {
+    fn act<'a>(&'a self, tx: &'a mut Transaction, mail: &'a Mail) -> BoxFuture<'a, Result<Option<u64>>> {
+        Box::pin(async move {
+            let shared = self.0.upgrade().ok_or_else(|| Error::closed("its harness is gone"))?;
+            let opened = Opened {
+                kind: mail.kind,
+                conversation: mail.conversation,
+                request: mail.request.clone(),
+                body: mail.body.read()?,
+            };
+            tx.act(&shared, opened, &mail.actor).await
+        })
+    }
+}
