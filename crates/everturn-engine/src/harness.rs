@@ -13,6 +13,7 @@ mod history;
 mod inbox;
 mod input;
 mod letter;
+mod limiter;
 mod live;
 mod models;
 mod prompt;
@@ -58,6 +59,7 @@ pub use history::{TurnEnd, TurnRecord, TurnView};
 pub use inbox::QueueMode;
 pub use input::{Input, TurnOptions, WhenBusy};
 pub use letter::{Letter, Sender};
+use limiter::Limiter;
 pub use live::LiveSession;
 pub use models::Models;
 pub use submission::{Answer, Submission};
@@ -90,6 +92,7 @@ pub(crate) struct Shared {
     settings: RwLock<Arc<Settings>>,
     strategy: Arc<dyn Strategy>,
     seen: Arc<Seen>,
+    limiter: Limiter,
     pub(crate) host: Arc<Host>,
 }
 
@@ -120,6 +123,8 @@ pub struct Settings {
     pub retries_max: u32,
     /// Which models are asked, in order, when the agent's own cannot be.
     pub fallbacks: Vec<ModelRef>,
+    /// How many requests may be out at one endpoint at once, from all sessions; read when it is asked first.
+    pub requests_max: usize,
     /// How many steers are placed at once.
     pub steers: QueueMode,
     /// How many inputs that waited for the end of a turn begin the next one together.
@@ -168,6 +173,7 @@ impl Default for Settings {
             steps_max: 50,
             retries_max: 3,
             fallbacks: Vec::new(),
+            requests_max: 64,
             steers: QueueMode::All,
             follow_ups: QueueMode::One,
             calls: CallOrder::Parallel,
@@ -387,6 +393,7 @@ impl Settings {
     fn check(&self, attempted: &str) -> Result<()> {
         let problem = match self {
             Self { steps_max: 0, .. } => "steps_max is 0, a turn takes at least one step",
+            Self { requests_max: 0, .. } => "requests_max is 0, no model could ever be asked",
             Self { running_max: 0, .. } | Self { session_running_max: 0, .. } => {
                 "running_max or session_running_max is 0, nothing would ever run"
             }
@@ -509,8 +516,8 @@ impl Builder {
             let host = Arc::new(Host::new(registry, vec![turn, call, agent, compact, undo], postman, limits));
             let settings = RwLock::new(Arc::new(settings));
             let policies = RwLock::new(policies);
-            let seen = Arc::default();
-            Shared { opener, models, policies, approver, env, settings, strategy, seen, host }
+            let (seen, limiter) = (Arc::default(), Limiter::default());
+            Shared { opener, models, policies, approver, env, settings, strategy, seen, limiter, host }
         })))
     }
 }

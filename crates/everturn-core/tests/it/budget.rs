@@ -7,7 +7,7 @@ use everturn_core::{
     id::TaskId,
     json::RawJson,
     limits::Limits,
-    usage::{Price, Total},
+    usage::{Price, Total, UsageRow},
 };
 use proptest::{collection::vec, prelude::*};
 
@@ -113,7 +113,7 @@ fn a_budget_and_an_account_are_short_json_and_come_back() {
 #[test]
 fn a_total_from_before_there_were_prices_reads_as_the_sum_of_its_rows() {
     let row = r#"{"conversation":1,"turn":5,"step":1,"attempt":1,"model":"demo","end":"complete","usage":{"input":3},"time":0}"#;
-    let row = RawJson::parse(row).unwrap().read().unwrap();
+    let row: UsageRow = RawJson::parse(row).unwrap().read().unwrap();
     let total: Total = RawJson::parse(r#"{"requests":1,"usage":{"input":3}}"#).unwrap().read().unwrap();
     assert_eq!([row].iter().collect::<Total>(), total);
     assert_eq!((total.cost, total.unpriced()), (None, 1));

@@ -98,6 +98,17 @@ impl Sending<'_> {
         let session = self.cx.session();
         let Sendable { messages, tools } = session.sendable(self.cx.conversation(), *cutoff).await?;
         let client = self.shared.models.resolve(model)?;
+        let limiter = &self.shared.limiter;
+        if let Some(until) = limiter.closed_until(model, self.cx.now()) {
+            // The server has asked another request to wait: so does this one, and survives the wait.
+            return Ok(Step::sleep(until, self.state));
+        }
+        let places_max = self.shared.settings().requests_max;
+        let _pass = tokio::select! {
+            biased;
+            () = self.cx.cancel().cancelled() => return self.give_up().await,
+            pass = limiter.enter(model, places_max) => pass,
+        };
         let request = Request {
             model: model.model.clone(),
             endpoint: model.endpoint.clone(),
@@ -110,7 +121,20 @@ impl Sending<'_> {
         let sent = self.cx.now();
         let (response, ended, shown) = self.stream(client.stream(request)).await?;
         let wall = self.cx.now().since(sent);
+        if let Came::Faulted(fault) = &ended {
+            limiter.heard(model, fault, self.cx.now());
+        }
         self.respond(response, ended, (shown, wall)).await
+    }
+
+    /// Ends a request in order that was told to stop before it was sent.
+    async fn give_up(self) -> Result<Step<TurnTask>> {
+        let mut tx = self.cx.begin().await?;
+        let turn = Turn::load(self.shared, &tx, self.cx.id(), self.state.clone())?;
+        if !turn.is_aborted() {
+            return Err(Error::closed("the session closed before the model was asked"));
+        }
+        Ok(turn.advance(self.shared, &mut tx).await?.into_step().with(tx))
     }
 
     /// Reads the stream to its end, and commits what has come as fast as the last such commit settles.
