@@ -89,6 +89,12 @@ impl Reply {
         Self { pieces: pieces.map(Piece::Delta).collect(), usage: None, stop: Some(Stop::Calls) }
     }
 
+    /// A reply of these pieces, as a provider's client gives them: odd ids, signed items, hints of a fault.
+    pub fn pieces(pieces: impl IntoIterator<Item = Result<Delta, Fault>>) -> Self {
+        let piece = |piece: Result<Delta, Fault>| piece.map_or_else(Piece::Fault, Piece::Delta);
+        Self { pieces: pieces.into_iter().map(piece).collect(), usage: None, stop: None }
+    }
+
     /// A request that fails at once.
     pub fn fault(class: FaultClass, message: &str) -> Self {
         Self { pieces: vec![Piece::Fault(Fault::new(class, message))], usage: None, stop: None }

@@ -11,5 +11,6 @@ mod support;
 mod tasks;
 mod transaction;
 mod trouble;
+mod turn;
 mod turns;
 mod watch;
