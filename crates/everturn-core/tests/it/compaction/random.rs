@@ -34,6 +34,7 @@ enum Move {
         steps: Vec<Step>,
         size: usize,
         leaves_open: usize,
+        is_ours: bool,
     },
     /// The calls that run come to an end.
     Settle,
@@ -77,8 +78,8 @@ fn step() -> impl Strategy<Value = Step> {
 fn moves() -> impl Strategy<Value = Move> {
     let room = proptest::option::of(50..900u64);
     prop_oneof![
-        8 => (vec(step(), 0..4), 0..400usize, 0..3usize)
-            .prop_map(|(steps, size, leaves_open)| Move::Turn { steps, size, leaves_open }),
+        8 => (vec(step(), 0..4), 0..400usize, 0..3usize, any::<bool>())
+            .prop_map(|(steps, size, leaves_open, is_ours)| Move::Turn { steps, size, leaves_open, is_ours }),
         2 => Just(Move::Settle),
         2 => any::<bool>().prop_map(|in_turn| Move::Say { in_turn }),
         1 => any::<u8>().prop_map(Move::Prompt),
@@ -95,7 +96,7 @@ struct World {
     log: Log,
     prompt: u8,
     /// The calls that run, and their turn.
-    open: Vec<(TaskId, CallId)>,
+    open: Vec<(Option<TaskId>, CallId)>,
 }
 
 /// A text that occurs once.
@@ -111,10 +112,19 @@ fn marks(text: &str) -> Vec<&str> {
 impl World {
     fn take(&mut self, next: Move) {
         match next {
-            Move::Turn { steps, size, leaves_open } => self.turn(steps, size, leaves_open),
+            Move::Turn { steps, size, leaves_open, is_ours } => {
+                // What an application writes by itself has no task.
+                let turn = is_ours.then(|| TaskId(self.log.mint()));
+                self.turn(turn, steps, size);
+                let open = self.answer(turn, leaves_open, false);
+                if open.is_empty() {
+                    self.log.push(turn, Entry::new(kind::TURN));
+                }
+                self.open.extend(open.into_iter().map(|id| (turn, id)));
+            }
             Move::Settle => self.settle(),
             Move::Say { in_turn } => {
-                let turn = self.open.first().map(|(turn, _)| *turn).filter(|_| in_turn);
+                let turn = self.open.first().and_then(|(turn, _)| *turn).filter(|_| in_turn);
                 self.say(turn, 5);
             }
             Move::Prompt(rules) => self.prompt = rules,
@@ -154,11 +164,10 @@ impl World {
         entries.get(choice % entries.len().max(1)).map(|entry| entry.id)
     }
 
-    fn turn(&mut self, steps: Vec<Step>, size: usize, leaves_open: usize) {
+    fn turn(&mut self, turn: Option<TaskId>, steps: Vec<Step>, size: usize) {
         self.settle();
-        let turn = TaskId(self.log.mint());
         self.tell();
-        self.say(Some(turn), size);
+        self.say(turn, size);
         for step in steps {
             if step.is_cut_before {
                 self.log.say(turn, kind::ASSISTANT, cut("cut"));
@@ -170,16 +179,11 @@ impl World {
             }
             for (at, (id, size)) in results.into_iter().enumerate() {
                 if let (1, Some(in_turn)) = (at, step.said_between) {
-                    self.say(in_turn.then_some(turn), 5);
+                    self.say(turn.filter(|_| in_turn), 5);
                 }
                 let text = mark(&mut self.log, size);
                 self.log.result(turn, id, &text);
             }
-        }
-        let open = self.answer(turn, leaves_open, false);
-        self.open.extend(open.into_iter().map(|id| (turn, id)));
-        if self.open.is_empty() {
-            self.log.push(Some(turn), Entry::new(kind::TURN));
         }
     }
 
@@ -188,7 +192,7 @@ impl World {
         self.log.push(turn, Entry::new(kind::USER).message(Message::user(text)));
     }
 
-    fn answer(&mut self, turn: TaskId, calls: usize, has_opaque: bool) -> Vec<CallId> {
+    fn answer(&mut self, turn: Option<TaskId>, calls: usize, has_opaque: bool) -> Vec<CallId> {
         let text = mark(&mut self.log, 10);
         let ids: Vec<_> = (0..calls).map(|_| CallId(format!("c{}", self.log.mint()))).collect();
         let Message::Assistant(mut message) = super::calling(&text, &ids) else { unreachable!() };
