@@ -4,8 +4,8 @@
 //! ports it declares ([`clock`], [`storage`], [`model`], [`tool`], [`mod@env`]), and adapters implement them.
 //!
 //! Read in this order: [`id`] and [`error`]; [`message`], [`entry`] and [`conversation`] (what is stored);
-//! [`context`] and [`prompt`] (from a transcript to a request); [`document`] (typed state beside the transcript); [`task`],
-//! [`submission`], [`approval`] and [`usage`] (work and its account); [`storage`] (the port below) with [`memory`] (its
+//! [`context`], [`prompt`] and [`compaction`] (from a transcript to a request); [`document`] (typed state beside the transcript); [`task`],
+//! [`submission`], [`approval`], [`usage`] and [`budget`] (work and its account); [`storage`] (the port below) with [`memory`] (its
 //! reference).
 
 pub mod approval;

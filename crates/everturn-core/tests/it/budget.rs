@@ -97,6 +97,23 @@ fn the_worst_case_takes_the_dearest_input_and_an_answer_of_full_length() {
 }
 
 #[test]
+fn what_nobody_knows_is_charged_at_what_was_reserved() {
+    let mut account = Account::default();
+    account.reserve(ONE, tokens(60));
+    account.wait(OTHER);
+    account.wait(OTHER);
+    account.reserve(ONE, tokens(50));
+    assert_eq!((account.spent, account.held()), (tokens(60), tokens(50)), "the first was cut off");
+    assert_eq!(account.settle(ONE, None), [OTHER], "and it waits once");
+    assert_eq!(account, Account { spent: tokens(110), ..Account::default() });
+    assert!(account.settle(ONE, None).is_empty());
+    assert_eq!(account.spent, tokens(110), "what holds nothing is charged nothing");
+    account.wait(ONE);
+    account.reserve(ONE, tokens(1));
+    assert!(account.waiting.is_empty(), "who has room no longer waits");
+}
+
+#[test]
 fn a_budget_and_an_account_are_short_json_and_come_back() {
     let budget = Budget { cost: Some(7), ..Budget::default() };
     assert_eq!(serde_json::to_string(&budget).unwrap(), r#"{"cost":7}"#);

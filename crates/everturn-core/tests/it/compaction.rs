@@ -43,26 +43,26 @@ impl Log {
         id
     }
 
-    fn say(&mut self, turn: TaskId, kind: &str, message: Message) -> EntryId {
-        self.push(Some(turn), Entry::new(kind).message(message))
+    fn say(&mut self, turn: impl Into<Option<TaskId>>, kind: &str, message: Message) -> EntryId {
+        self.push(turn.into(), Entry::new(kind).message(message))
     }
 
-    fn user(&mut self, turn: TaskId, text: &str) -> EntryId {
+    fn user(&mut self, turn: impl Into<Option<TaskId>>, text: &str) -> EntryId {
         self.say(turn, kind::USER, Message::user(text))
     }
 
-    fn answer(&mut self, turn: TaskId, text: &str) -> EntryId {
+    fn answer(&mut self, turn: impl Into<Option<TaskId>>, text: &str) -> EntryId {
         self.say(turn, kind::ASSISTANT, Message::assistant(text))
     }
 
     /// An answer with calls, whose ids it gives.
-    fn calling(&mut self, turn: TaskId, text: &str, count: usize) -> Vec<CallId> {
+    fn calling(&mut self, turn: impl Into<Option<TaskId>>, text: &str, count: usize) -> Vec<CallId> {
         let ids: Vec<_> = (0..count).map(|_| CallId(format!("c{}", self.mint()))).collect();
         self.say(turn, kind::ASSISTANT, calling(text, &ids));
         ids
     }
 
-    fn result(&mut self, turn: TaskId, call: &CallId, text: &str) -> EntryId {
+    fn result(&mut self, turn: impl Into<Option<TaskId>>, call: &CallId, text: &str) -> EntryId {
         let result = CallResult::new(call.clone(), Outcome::Ok, text);
         self.say(turn, kind::RESULT, Message::Result(result))
     }

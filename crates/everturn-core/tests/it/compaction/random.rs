@@ -11,7 +11,7 @@ use everturn_core::{
     entry::{Edit, Entry, EntryRecord, Head, kind},
     id::{EntryId, TaskId},
     json::RawJson,
-    message::{Assistant, CallId, End, Message, Part},
+    message::{Assistant, CallId, End, Message, Outcome, Part},
 };
 use proptest::{collection::vec, prelude::*};
 
@@ -23,7 +23,8 @@ struct Step {
     results: Vec<usize>,
     is_reversed: bool,
     is_cut_before: bool,
-    steers: bool,
+    /// Somebody says something between its results; the turn places it, or it is just written.
+    said_between: Option<bool>,
     has_opaque: bool,
 }
 
@@ -33,9 +34,14 @@ enum Move {
         steps: Vec<Step>,
         size: usize,
         leaves_open: usize,
+        is_ours: bool,
     },
     /// The calls that run come to an end.
     Settle,
+    /// Somebody says something; a turn with running calls places it, or it is just written.
+    Say {
+        in_turn: bool,
+    },
     Prompt(u8),
     Edit {
         target: usize,
@@ -58,12 +64,12 @@ enum Move {
 
 fn step() -> impl Strategy<Value = Step> {
     let results = vec(prop_oneof![4 => 0..80usize, 1 => 200..900usize], 0..4);
-    (results, any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
-        |(results, is_reversed, is_cut_before, steers, has_opaque)| Step {
+    (results, any::<bool>(), any::<bool>(), any::<Option<bool>>(), any::<bool>()).prop_map(
+        |(results, is_reversed, is_cut_before, said_between, has_opaque)| Step {
             results,
             is_reversed,
             is_cut_before,
-            steers,
+            said_between,
             has_opaque,
         },
     )
@@ -72,9 +78,10 @@ fn step() -> impl Strategy<Value = Step> {
 fn moves() -> impl Strategy<Value = Move> {
     let room = proptest::option::of(50..900u64);
     prop_oneof![
-        8 => (vec(step(), 0..4), 0..400usize, 0..3usize)
-            .prop_map(|(steps, size, leaves_open)| Move::Turn { steps, size, leaves_open }),
+        8 => (vec(step(), 0..4), 0..400usize, 0..3usize, any::<bool>())
+            .prop_map(|(steps, size, leaves_open, is_ours)| Move::Turn { steps, size, leaves_open, is_ours }),
         2 => Just(Move::Settle),
+        2 => any::<bool>().prop_map(|in_turn| Move::Say { in_turn }),
         1 => any::<u8>().prop_map(Move::Prompt),
         1 => (any::<usize>(), any::<bool>()).prop_map(|(target, omits)| Move::Edit { target, omits }),
         1 => proptest::option::of(any::<usize>()).prop_map(|to| Move::Reset { to }),
@@ -89,7 +96,7 @@ struct World {
     log: Log,
     prompt: u8,
     /// The calls that run, and their turn.
-    open: Vec<(TaskId, CallId)>,
+    open: Vec<(Option<TaskId>, CallId)>,
 }
 
 /// A text that occurs once.
@@ -105,8 +112,21 @@ fn marks(text: &str) -> Vec<&str> {
 impl World {
     fn take(&mut self, next: Move) {
         match next {
-            Move::Turn { steps, size, leaves_open } => self.turn(steps, size, leaves_open),
+            Move::Turn { steps, size, leaves_open, is_ours } => {
+                // What an application writes by itself has no task.
+                let turn = is_ours.then(|| TaskId(self.log.mint()));
+                self.turn(turn, steps, size);
+                let open = self.answer(turn, leaves_open, false);
+                if open.is_empty() {
+                    self.log.push(turn, Entry::new(kind::TURN));
+                }
+                self.open.extend(open.into_iter().map(|id| (turn, id)));
+            }
             Move::Settle => self.settle(),
+            Move::Say { in_turn } => {
+                let turn = self.open.first().and_then(|(turn, _)| *turn).filter(|_| in_turn);
+                self.say(turn, 5);
+            }
             Move::Prompt(rules) => self.prompt = rules,
             Move::Edit { target, omits } => {
                 // What is told of the prompt is told anew behind an edit, whatever takes its place.
@@ -133,7 +153,7 @@ impl World {
                 self.open.clear();
             }
             Move::Shorten { how, keep, room, from_head } => {
-                self.shorten(how, &Wanted { keep_recent: keep, room }, from_head)
+                self.shorten(how, &Wanted { keep_recent: keep, room }, from_head);
             }
         }
         self.log.context();
@@ -144,40 +164,36 @@ impl World {
         entries.get(choice % entries.len().max(1)).map(|entry| entry.id)
     }
 
-    fn turn(&mut self, steps: Vec<Step>, size: usize, leaves_open: usize) {
+    fn turn(&mut self, turn: Option<TaskId>, steps: Vec<Step>, size: usize) {
         self.settle();
-        let turn = TaskId(self.log.mint());
         self.tell();
-        let text = mark(&mut self.log, size);
-        self.log.user(turn, &text);
+        self.say(turn, size);
         for step in steps {
             if step.is_cut_before {
                 self.log.say(turn, kind::ASSISTANT, cut("cut"));
             }
-            let text = mark(&mut self.log, 10);
-            let ids = self.answer(turn, text, step.results.len(), step.has_opaque);
+            let ids = self.answer(turn, step.results.len(), step.has_opaque);
             let mut results: Vec<_> = ids.iter().zip(step.results).collect();
             if step.is_reversed {
                 results.reverse();
             }
             for (at, (id, size)) in results.into_iter().enumerate() {
-                if step.steers && at == 1 {
-                    let text = mark(&mut self.log, 5);
-                    self.log.user(turn, &text);
+                if let (1, Some(in_turn)) = (at, step.said_between) {
+                    self.say(turn.filter(|_| in_turn), 5);
                 }
                 let text = mark(&mut self.log, size);
                 self.log.result(turn, id, &text);
             }
         }
-        let text = mark(&mut self.log, size / 2);
-        let open = self.answer(turn, text, leaves_open, false);
-        self.open.extend(open.into_iter().map(|id| (turn, id)));
-        if self.open.is_empty() {
-            self.log.push(Some(turn), Entry::new(kind::TURN));
-        }
     }
 
-    fn answer(&mut self, turn: TaskId, text: String, calls: usize, has_opaque: bool) -> Vec<CallId> {
+    fn say(&mut self, turn: Option<TaskId>, size: usize) {
+        let text = mark(&mut self.log, size);
+        self.log.push(turn, Entry::new(kind::USER).message(Message::user(text)));
+    }
+
+    fn answer(&mut self, turn: Option<TaskId>, calls: usize, has_opaque: bool) -> Vec<CallId> {
+        let text = mark(&mut self.log, 10);
         let ids: Vec<_> = (0..calls).map(|_| CallId(format!("c{}", self.log.mint()))).collect();
         let Message::Assistant(mut message) = super::calling(&text, &ids) else { unreachable!() };
         if has_opaque {
@@ -257,6 +273,13 @@ impl World {
             let is_there = after.messages().iter().any(|message| makes(message, call));
             assert!(!was_there || is_there, "{:?}", self.log.entries.iter().find(is_its));
         }
+        let missing = |context: &Context| -> Vec<CallId> {
+            context.messages().iter().filter_map(|message| made_up(message)).collect()
+        };
+        let missed = missing(before);
+        for call in missing(&after) {
+            assert!(missed.contains(&call), "{call} and its result were separated: {plan:?}");
+        }
         if wanted.room.is_none() {
             let newest = before.active().iter().rev().flat_map(|active| active.messages.iter().rev());
             let mut sum = 0;
@@ -299,6 +322,13 @@ fn head_of(entries: &[EntryRecord]) -> Option<EntryId> {
 
 fn makes(message: &Message, id: &CallId) -> bool {
     matches!(message, Message::Assistant(assistant) if assistant.calls().any(|call| call.id == *id))
+}
+
+fn made_up(message: &Message) -> Option<CallId> {
+    match message {
+        Message::Result(result) if result.outcome == Outcome::MissingResult => Some(result.call.clone()),
+        _ => None,
+    }
 }
 
 fn is_cut(message: &Message) -> bool {
