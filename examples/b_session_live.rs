@@ -9,8 +9,8 @@
 //! ```
 
 use everturn::{
-    Answer, CancelToken, Error, Event, EventKind, Extension, Harness, Input, LiveSession, Models, Result,
-    SessionSpec, SystemClock, TurnEnd, TurnView, World,
+    Answer, Branch, CancelToken, Error, Event, EventKind, Extension, Harness, Input, LiveSession, Models,
+    Result, SessionSpec, SystemClock, TurnEnd, TurnView, World,
     env::Env,
     id::{SessionId, TaskId},
     model::ModelRef,
@@ -108,7 +108,7 @@ async fn branched(session: &LiveSession, first: TaskId) -> Result<()> {
     ask(session, "How many files are under src/?").await?;
     let abandoned = session.history().await?.pop().expect("a turn");
 
-    session.branch_from(first).await?;
+    session.branch_from(first, Branch::default()).await?;
     let second = ask(session, "Which files are under src/?").await?.turn;
     let path = session.history().await?;
     let path: Vec<_> = path.iter().map(|view| Some(view.record.turn)).collect();

@@ -7,6 +7,7 @@ mod call;
 mod child;
 mod compact;
 mod conversation;
+mod deadline;
 mod event;
 mod files;
 mod history;
@@ -60,7 +61,7 @@ pub use inbox::QueueMode;
 pub use input::{Input, TurnOptions, WhenBusy};
 pub use letter::{Letter, Sender};
 use limiter::Limiter;
-pub use live::LiveSession;
+pub use live::{Branch, LiveSession};
 pub use models::Models;
 pub use submission::{Answer, Submission};
 pub use task::{Ended, TaskHandle};
@@ -512,8 +513,14 @@ impl Builder {
             let agent = AnyTask::new(child::AgentTask(shared.clone()));
             let compact = AnyTask::new(compact::CompactTask(shared.clone()));
             let postman = letter::HarnessMail(shared.clone());
+            let deadline = AnyTask::new(deadline::DeadlineTask);
             let undo = AnyTask::new(undo::UndoTask(shared.clone()));
-            let host = Arc::new(Host::new(registry, vec![turn, call, agent, compact, undo], postman, limits));
+            let host = Arc::new(Host::new(
+                registry,
+                vec![turn, call, agent, compact, undo, deadline],
+                postman,
+                limits,
+            ));
             let settings = RwLock::new(Arc::new(settings));
             let policies = RwLock::new(policies);
             let (seen, limiter) = (Arc::default(), Limiter::default());

@@ -45,7 +45,7 @@ pub async fn live(store: Store, effects: &Path) -> Result<Outcome> {
     let mut answers = vec![answer(&first).await?, answer(&second).await?];
     if session.current().await?.id() == session.root().id() {
         let turn = first.turn().await?.expect("what was answered had a turn");
-        session.branch_from(turn).await?;
+        session.branch_from(turn, everturn::Branch::default()).await?;
     }
     let third = session.current().await?.submit(Input::text("third").request("r-3")).await?;
     answers.push(answer(&third).await?);

@@ -34,10 +34,10 @@ pub use everturn_core::{
     prompt, retention, storage, submission, tool, usage, verify,
 };
 pub use everturn_engine::{
-    Agent, AgentChange, Answer, ApproveAll, Approver, CallOrder, Choice, ConversationHandle, Current, Ended,
-    Event, EventKind, Events, Extension, Harness, Input, Letter, LiveSession, Models, NewTask, QueueMode,
-    Registry, SessionReader, SessionSpec, Settings, Step, Submission, SystemClock, SystemEntropy, Task,
-    TaskContext, TaskError, TaskHandle, Todo, TodoItem, TodoStatus, Transaction, TurnEnd, TurnOptions,
+    Agent, AgentChange, Answer, ApproveAll, Approver, Branch, CallOrder, Choice, ConversationHandle, Current,
+    Ended, Event, EventKind, Events, Extension, Harness, Input, Letter, LiveSession, Models, NewTask,
+    QueueMode, Registry, SessionReader, SessionSpec, Settings, Step, Submission, SystemClock, SystemEntropy,
+    Task, TaskContext, TaskError, TaskHandle, Todo, TodoItem, TodoStatus, Transaction, TurnEnd, TurnOptions,
     TurnRecord, TurnView, WhenBusy, Worker, WorkerSettings, World, extension, session_tools, watch,
 };
 

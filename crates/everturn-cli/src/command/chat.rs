@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use everturn::{AgentChange, Input, LiveSession, Submission};
+use everturn::{AgentChange, Branch, Input, LiveSession, Submission};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::{DefaultEditor, error::ReadlineError};
 use tokio::task::JoinHandle;
@@ -156,7 +156,7 @@ impl Chat {
                 }
             }
             "branch" => {
-                session.branch_from(rest.trim().parse()?).await?;
+                session.branch_from(rest.trim().parse()?, Branch::default()).await?;
                 self.note(&format!("back at the end of turn {}", rest.trim()));
             }
             "usage" => {

@@ -3,7 +3,8 @@
 use std::{fs, os::unix::process::ExitStatusExt, path::Path, process::Stdio};
 
 use everturn::{
-    EventKind, Input, LiveSession, Submission, TurnEnd, message::Outcome, model::Thinking, submission::End,
+    Branch, EventKind, Input, LiveSession, Submission, TurnEnd, message::Outcome, model::Thinking,
+    submission::End,
 };
 
 use crate::{
@@ -110,7 +111,7 @@ async fn branch(session: &LiveSession, proof: &mut Proof) -> Result<(), Failure>
     let first = session.history().await?.first().map(|turn| turn.record.turn);
     let first = first.ok_or_else(|| Failure::usage("the first turn is missing"))?;
     ask(session, "hello").await?;
-    session.branch_from(first).await?;
+    session.branch_from(first, Branch::default()).await?;
     let asked = session.current().await?.submit(Input::text(OTHER)).await?;
     watch(&asked, Some(&mut proof.screen)).await?;
     let answer = asked.answer().await?;

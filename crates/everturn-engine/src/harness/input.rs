@@ -3,6 +3,7 @@
 use everturn_core::{
     Error, Result,
     budget::Budget,
+    clock::Timestamp,
     entry::Entry,
     json::RawJson,
     message::Part,
@@ -78,6 +79,9 @@ pub struct TurnOptions {
     /// How much the turn and its sub-agents may spend.
     #[serde(skip_serializing_if = "Budget::is_unlimited")]
     pub budget: Budget,
+    /// When the turn ends cancelled, if it has not ended by then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
     /// The JSON schema that the answer has to fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<RawJson>,
@@ -158,6 +162,13 @@ impl Input {
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.options.budget = budget;
+        self
+    }
+
+    /// The same input for a turn that ends cancelled at a moment, if it has not ended by then.
+    #[must_use]
+    pub fn deadline(mut self, moment: Timestamp) -> Self {
+        self.options.deadline = Some(moment);
         self
     }
 

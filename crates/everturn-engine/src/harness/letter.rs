@@ -338,7 +338,7 @@ impl Transaction {
             task.kind == TurnTask::NAME && matches!(task.state, TaskState::Ended { .. })
         };
         match task.filter(ended) {
-            Some(task) => self.undo(task.conversation, turn),
+            Some(task) => self.undo(task.conversation, vec![turn]),
             None => Err(Error::not_found(format!("undo turn {turn}: no such turn has ended"))),
         }
     }

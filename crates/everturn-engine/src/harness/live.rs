@@ -58,6 +58,20 @@ impl Drop for LiveInner {
     }
 }
 
+/// What becomes of what is left behind when a session branches.
+///
+/// ```
+/// use everturn_engine::Branch;
+/// assert!(!Branch::default().abort);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Branch {
+    /// Whether work of the current conversation is aborted; else it keeps the session from branching.
+    pub abort: bool,
+    /// Whether the files that the current conversation's later turns have changed are restored.
+    pub restore_files: bool,
+}
+
 impl LiveSession {
     pub(super) fn new(session: Session, shared: Arc<Shared>) -> Self {
         let runner = Runner::new(session.clone(), shared.host.clone());
@@ -217,13 +231,25 @@ impl LiveSession {
         &self.0.runner
     }
 
-    /// Makes a fork at the end of a turn the current conversation. The turns that came after it stay stored.
+    /// Makes a fork at the end of a turn the current conversation. The turns that came after it stay stored; the fork has
+    /// neither their queue nor their work nor their approvals.
     ///
-    /// Errors: `Conflict` while a turn runs in the current conversation; `NotFound` when there is no such ended turn.
-    pub async fn branch_from(&self, turn: TaskId) -> Result<ConversationHandle> {
+    /// Errors: `Conflict` while a turn runs in the current conversation, unless it is to be aborted; `NotFound` when there is no
+    /// such ended turn; as [`undo`](Self::undo), where files are to be restored. Nothing is branched then.
+    pub async fn branch_from(&self, turn: TaskId, how: Branch) -> Result<ConversationHandle> {
         let (conversation, entry) = self.end_of(turn).await?.ok_or_else(|| {
             Error::not_found(format!("branch session {} from turn {turn}: no such turn has ended", self.id()))
         })?;
+        let current = self.current().await?;
+        if how.abort {
+            current.abort(Reach::Ordinary).await?;
+        }
+        if how.restore_files {
+            let path = self.history().await?;
+            let later = path.iter().filter(|view| view.entry > entry && view.conversation == current.id());
+            let later: Vec<TaskId> = later.map(|view| view.record.turn).collect();
+            self.undo_all(current.id(), later).await?;
+        }
         let mut tx = self.begin().await?;
         let current = tx.snapshot::<Current>(()).await?.unwrap_or_default();
         if let Some(busy) = tx.live_turn(current.conversation) {

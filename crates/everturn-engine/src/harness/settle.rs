@@ -34,6 +34,7 @@ pub(super) async fn end(
         total: turn.state.total,
     };
     let entry = turn.append(tx, Entry::of(&record)?)?;
+    tx.clear_deadline(turn.id());
     if outcome == TurnEnd::Answered {
         turn.compact_ahead(shared, tx).await?;
     }

@@ -35,7 +35,7 @@ pub(super) struct UndoTask(pub(super) Weak<Shared>);
 /// What is undone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct UndoInput {
-    turn: TaskId,
+    turns: Vec<TaskId>,
 }
 
 /// Where an undo stands.
@@ -67,27 +67,27 @@ impl Task for UndoTask {
         let agent = cx.snapshot::<Agent>(cx.conversation()).await?.unwrap_or_default();
         let env = (shared.env)(&agent)?;
         match state {
-            UndoState::Planning => plan(cx.session(), &env, (cx.conversation(), input.turn)).await,
+            UndoState::Planning => plan(cx.session(), &env, (cx.conversation(), &input.turns)).await,
             UndoState::Restoring(files) => {
                 if let Err(error) = restore(cx.session(), &env, &files).await {
                     return Ok(Step::fail(TaskFailure::new("not_restored", error.to_string())));
                 }
                 let paths: Vec<String> = files.into_iter().map(|file| file.path).collect();
                 let mut tx = cx.begin().await?;
-                tx.append_for(Some(cx.id()), cx.conversation(), note(input.turn, &paths))?;
+                tx.append_for(Some(cx.id()), cx.conversation(), note(&input.turns, &paths))?;
                 Ok(Step::done(paths).with(tx))
             }
         }
     }
 }
 
-/// Finds what a turn did, and proves that nobody has changed it since.
+/// Finds what turns did, and proves that nobody has changed it since.
 async fn plan(
     session: &Session,
     env: &Env,
-    (conversation, turn): (ConversationId, TaskId),
+    (conversation, turns): (ConversationId, &[TaskId]),
 ) -> Result<Step<UndoTask>, TaskError> {
-    let files = changed_by(session, conversation, turn).await?;
+    let files = changed_by(session, conversation, turns).await?;
     let mut changed = Vec::new();
     for file in &files {
         if contents(env, &file.path).await?.as_deref().map(hash) != file.after {
@@ -97,21 +97,21 @@ async fn plan(
     Ok(match changed.as_slice() {
         [] => Step::go(UndoState::Restoring(files)),
         changed => {
-            let message =
-                format!("undo turn {turn}: changed since: {}; nothing was restored", changed.join(", "));
+            let (turns, changed) = (named(turns), changed.join(", "));
+            let message = format!("undo {turns}: changed since: {changed}; nothing was restored");
             Step::fail(TaskFailure::new("changed_since", message))
         }
     })
 }
 
-/// What a turn and its sub-agents did to files, all in all: each file once.
+/// What turns and their sub-agents did to files, all in all: each file once.
 async fn changed_by(
     session: &Session,
     conversation: ConversationId,
-    turn: TaskId,
+    turns: &[TaskId],
 ) -> Result<Vec<FileChange>> {
     let mut results = results_of(session, conversation).await?;
-    results.retain(|entry| entry.task == Some(turn));
+    results.retain(|entry| entry.task.is_some_and(|task| turns.contains(&task)));
     let mut calls = calls_of(&results);
     let conversations = session.store().conversations(session.id()).await?;
     // A conversation comes behind the one whose call owns it.
@@ -197,27 +197,35 @@ async fn put(env: &Env, path: &str, bytes: Option<Vec<u8>>) -> Result<()> {
 }
 
 /// What the model is told.
-fn note(turn: TaskId, paths: &[String]) -> Entry {
+fn note(turns: &[TaskId], paths: &[String]) -> Entry {
+    let turns = named(turns);
     let text = match paths {
-        [] => format!("Turn {turn} was to be undone. It had changed no files; what its commands did stays."),
+        [] => {
+            format!("What {turns} did was to be undone. No files had been changed; what commands did stays.")
+        }
         paths => format!(
-            "Turn {turn} was undone: these files are as they were before it: {}. What its commands did stays.",
+            "What {turns} did was undone: these files are as they were before: {}. What commands did stays.",
             paths.join(", ")
         ),
     };
     Entry::new(kind::NOTICE).message(Message::user(text))
 }
 
+fn named(turns: &[TaskId]) -> String {
+    let ids: Vec<_> = turns.iter().map(ToString::to_string).collect();
+    format!("{} {}", if ids.len() == 1 { "turn" } else { "turns" }, ids.join(", "))
+}
+
 impl Transaction {
-    /// Stages the undoing of a turn.
+    /// Stages the undoing of turns of a conversation.
     ///
-    /// Errors: `Conflict` while a turn runs in its conversation.
-    pub(super) fn undo(&mut self, conversation: ConversationId, turn: TaskId) -> Result<TaskId> {
+    /// Errors: `Conflict` while a turn runs in it.
+    pub(super) fn undo(&mut self, conversation: ConversationId, turns: Vec<TaskId>) -> Result<TaskId> {
         if let Some(busy) = self.live_turn(conversation) {
-            let message = format!("undo turn {turn}: turn {} runs; cancel it or wait for it", busy.id);
+            let message = format!("undo {}: turn {} runs; cancel it or wait for it", named(&turns), busy.id);
             return Err(Error::conflict(message));
         }
-        let new = NewTask::of::<UndoTask>(conversation, &UndoInput { turn })?;
+        let new = NewTask::of::<UndoTask>(conversation, &UndoInput { turns })?;
         self.create_task(new)
     }
 }
@@ -232,9 +240,18 @@ impl LiveSession {
         let (conversation, _) = self.end_of(turn).await?.ok_or_else(|| {
             Error::not_found(format!("undo turn {turn} of session {}: no such turn has ended", self.id()))
         })?;
+        self.undo_all(conversation, vec![turn]).await
+    }
+
+    /// The same for turns of a conversation.
+    pub(super) async fn undo_all(
+        &self,
+        conversation: ConversationId,
+        turns: Vec<TaskId>,
+    ) -> Result<Vec<String>> {
         self.resume();
         let mut tx = self.begin().await?;
-        let task = tx.undo(conversation, turn)?;
+        let task = tx.undo(conversation, turns)?;
         tx.commit().await?;
         let ended = self.task::<UndoTask>(task).ended().await?;
         match ended.output()? {

@@ -9,7 +9,7 @@ use everturn_core::{
     storage::NewSession,
     task::tree::Reach,
 };
-use everturn_engine::{Opener, Session, World};
+use everturn_engine::{Branch, Opener, Session, World};
 
 use futures_util::FutureExt;
 
@@ -152,7 +152,7 @@ async fn futures_can_be_spawned() {
         current.wait_idle().await?;
         current.abort(Reach::Ordinary).await?;
         let live = current.session().clone();
-        live.branch_from(everturn_core::id::TaskId(1)).await?;
+        live.branch_from(everturn_core::id::TaskId(1), Branch::default()).await?;
         live.history().await?;
         live.begin().await?.commit().await?;
         live.close().await

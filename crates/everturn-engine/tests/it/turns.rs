@@ -9,7 +9,7 @@ use everturn_core::{
     task::tree::Reach,
     tool::Replay,
 };
-use everturn_engine::{EventKind, Extension, Input, NewTask, Settings, TurnEnd, WhenBusy};
+use everturn_engine::{Branch, EventKind, Extension, Input, NewTask, Settings, TurnEnd, WhenBusy};
 use everturn_testkit::scripted::{Reply, Scripted};
 
 use crate::support::{Counting, harness, scripted, spec, store};
@@ -187,7 +187,7 @@ async fn branching_makes_another_second_turn() {
     };
     let first = ask("a").await;
     let abandoned = ask("b").await;
-    session.branch_from(first.turn.unwrap()).await.unwrap();
+    session.branch_from(first.turn.unwrap(), Branch::default()).await.unwrap();
     let branched = ask("c").await;
     let path: Vec<_> = session.history().await.unwrap().iter().map(|view| Some(view.record.turn)).collect();
     assert_eq!(path, [first.turn, branched.turn]);

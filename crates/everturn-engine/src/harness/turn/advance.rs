@@ -94,6 +94,7 @@ pub(crate) async fn admit(
     let mut turn = Turn { id, conversation, input, state, resolved, is_again: false };
     turn.state.limits = turn.limits(shared);
     let first = turn.input.first;
+    let deadline = turn.input.options.deadline;
     let mut listens = false;
     // Accounts are asked about the turn: it stands in the transaction before it is moved.
     let task = tx.record_of_task(id, new)?;
@@ -111,6 +112,9 @@ pub(crate) async fn admit(
         true => TaskState::Listening { checkpoint, signal: ROOM.into(), until: None },
         false => TaskState::Ready { checkpoint: Some(checkpoint) },
     };
+    if let (Some(deadline), None) = (deadline, &over) {
+        tx.set_deadline(&task, deadline)?;
+    }
     tx.put_task(TaskRecord { state, ..task });
     if let Some((end, entry)) = over {
         tx.end_task(id, end.into_outcome(RawJson::of(&entry)?));

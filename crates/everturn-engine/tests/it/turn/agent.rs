@@ -1,7 +1,7 @@
 //! What a conversation runs with.
 
 use everturn_core::{ErrorKind, conversation::Ownership, model::Thinking};
-use everturn_engine::{Agent, AgentChange, Choice, Extension, Input};
+use everturn_engine::{Agent, AgentChange, Branch, Choice, Extension, Input};
 use everturn_testkit::scripted::{Reply, Scripted};
 
 use crate::support::{Doing, ask, assert_legal, builder, spec, store};
@@ -63,7 +63,7 @@ async fn a_fork_has_the_agent_as_of_its_entry() {
     let first = ask(&session, "first").await;
     set(Thinking::High, "two").await;
     ask(&session, "second").await;
-    let branched = session.branch_from(first.turn.unwrap()).await.unwrap();
+    let branched = session.branch_from(first.turn.unwrap(), Branch::default()).await.unwrap();
     let agent = branched.agent().await.unwrap();
     assert_eq!((agent.thinking, agent.instructions.as_deref()), (Thinking::Low, Some("one")));
     branched.submit(Input::text("third")).await.unwrap().answer().await.unwrap();
