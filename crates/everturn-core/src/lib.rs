@@ -4,9 +4,9 @@
 //! ports it declares ([`clock`], [`storage`], [`model`], [`tool`], [`mod@env`]), and adapters implement them.
 //!
 //! Read in this order: [`id`] and [`error`]; [`message`], [`entry`] and [`conversation`] (what is stored);
-//! [`context`], [`prompt`] and [`compaction`] (from a transcript to a request); [`document`] (typed state beside the transcript); [`task`],
-//! [`submission`], [`approval`], [`usage`] and [`budget`] (work and its account); [`storage`] (the port below) with [`memory`] (its
-//! reference).
+//! [`context`], [`prompt`] and [`compaction`] (from a transcript to a request); [`document`] (typed state beside the
+//! transcript); [`task`], [`submission`], [`approval`], [`usage`] and [`budget`] (work and its account); [`storage`]
+//! (the port below) with [`memory`] (its reference).
 
 pub mod approval;
 pub mod budget;
