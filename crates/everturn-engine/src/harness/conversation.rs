@@ -113,6 +113,8 @@ impl ConversationHandle {
         let before = agent.clone();
         change.apply(agent);
         self.live.shared().check_agent(&before, agent)?;
+        // What is asked of people may be about something else by now.
+        tx.wake_asking(None).await?;
         tx.commit().await.map(drop)
     }
 

@@ -103,9 +103,10 @@ async fn decide(session: &LiveSession, approval: ApprovalId, decision: Decision)
 }
 
 async fn answer(session: &LiveSession) -> (String, Vec<String>) {
-    let history = session.open_submissions();
-    let answer = history[0].answer().await.unwrap();
-    (answer.text, results(session).await.into_iter().map(|(_, text)| text).collect())
+    session.root().wait_idle().await.unwrap();
+    let turn = session.history().await.unwrap().pop().unwrap();
+    let reply = session.entry(session.root().id(), turn.record.reply.unwrap()).await.unwrap();
+    (reply.text(), results(session).await.into_iter().map(|(_, text)| text).collect())
 }
 
 #[tokio::test]
@@ -479,7 +480,8 @@ fn a_tool_that_must_not_be_repeated_runs_at_most_once_wherever_it_crashes() {
         async |store, tool| {
             let tools = Extension::new("test").tool(tool.clone());
             let policy = rules(&["ask tool(count)"]);
-            let harness = builder(&store, &model).policy(policy).install(tools).unwrap().open().await.unwrap();
+            let harness =
+                builder(&store, &model).policy(policy).install(tools).unwrap().open().await.unwrap();
             let spec = SessionSpec { request: Some("the session".into()), ..spec() };
             let session = harness.create(spec).await.unwrap();
             let asked = session.root().submit(Input::text("a").request("a")).await.unwrap();

@@ -26,7 +26,8 @@ use everturn_engine::{
 use everturn_testkit::scripted::{Reply, Scripted};
 
 use crate::support::{
-    Doing, ask, assert_legal, builder, explore, kinds, results, results_since_asked, rules, spec, store, until,
+    Doing, ask, assert_legal, builder, explore, kinds, results, results_since_asked, rules, spec, store,
+    until,
 };
 
 /// Starts a sub-agent as the arguments say.
@@ -93,7 +94,7 @@ async fn tasks(session: &LiveSession, kind: &str) -> Vec<TaskRecord> {
 #[tokio::test]
 async fn a_child_never_may_more_than_its_owners() {
     let strict = || rules(&["allow tool(delegate)", "deny tool(do)"]);
-    let loose = || rules(&["allow tool(**)"]);
+    let loose = || rules(&["allow tool(*)"]);
     let check = async |default: Policy, override_: Option<&str>, work: &'static [&'static str]| {
         let model = obedient(work);
         let builder = building(&store(), &model).policy(default).policy_named("loose", loose());
@@ -119,14 +120,15 @@ async fn a_child_never_may_more_than_its_owners() {
 
 #[tokio::test]
 async fn a_child_in_the_background_never_may_more_either() {
-    let model = Scripted::answering(|request| match (asked(request).as_str(), results_since_asked(request)) {
-        ("begin", 0) => delegate(r#"{"prompt":"call","policy":"loose","background":true}"#),
-        ("call", 0) => Reply::calls([("do", "{}")]),
-        _ => Reply::text(request.texts().pop().unwrap()),
-    });
+    let model =
+        Scripted::answering(|request| match (asked(request).as_str(), results_since_asked(request)) {
+            ("begin", 0) => delegate(r#"{"prompt":"call","policy":"loose","background":true}"#),
+            ("call", 0) => Reply::calls([("do", "{}")]),
+            _ => Reply::text(request.texts().pop().unwrap()),
+        });
     let policy = rules(&["allow tool(delegate)", "deny tool(do)"]);
     let builder = building(&store(), &model).policy(policy);
-    let harness = builder.policy_named("loose", rules(&["allow tool(**)"])).open().await.unwrap();
+    let harness = builder.policy_named("loose", rules(&["allow tool(*)"])).open().await.unwrap();
     let session = harness.create(spec()).await.unwrap();
     ask(&session, "begin").await;
     until("it has reported", || model.requests().last().is_some_and(|last| asked(last).contains("<report")))
@@ -241,9 +243,10 @@ async fn cancelling_a_turn_cancels_its_children_and_leaves_the_background() {
     let model = Scripted::answering({
         let gate = gate.clone();
         move |request| match (asked(request).as_str(), results_since_asked(request)) {
-            ("begin", 0) => {
-                Reply::calls([("delegate", r#"{"prompt":"x"}"#), ("delegate", r#"{"prompt":"y","background":true}"#)])
-            }
+            ("begin", 0) => Reply::calls([
+                ("delegate", r#"{"prompt":"x"}"#),
+                ("delegate", r#"{"prompt":"y","background":true}"#),
+            ]),
             ("x" | "y", _) => Reply::text("done").after_wait(&gate),
             _ => Reply::text("good"),
         }
@@ -259,18 +262,20 @@ async fn cancelling_a_turn_cancels_its_children_and_leaves_the_background() {
         model.requests().last().is_some_and(|last| asked(last).contains("<report"))
     })
     .await;
-    let words: Vec<_> = tasks(&session, "et.turn").await.iter().map(|task| task.outcome().map(|o| o.word())).collect();
+    let words: Vec<_> =
+        tasks(&session, "et.turn").await.iter().map(|task| task.outcome().map(|o| o.word())).collect();
     assert_eq!(words[..3].iter().filter(|word| **word == Some("aborted")).count(), 2, "{words:?}");
     assert_legal(&model);
 }
 
 #[tokio::test]
 async fn a_child_that_fails_is_an_error_result() {
-    let model = Scripted::answering(|request| match (asked(request).as_str(), results_since_asked(request)) {
-        ("begin", 0) => delegate(r#"{"prompt":"x"}"#),
-        ("x", _) => Reply::fault(FaultClass::Quota, "no credit"),
-        _ => Reply::text("I see"),
-    });
+    let model =
+        Scripted::answering(|request| match (asked(request).as_str(), results_since_asked(request)) {
+            ("begin", 0) => delegate(r#"{"prompt":"x"}"#),
+            ("x", _) => Reply::fault(FaultClass::Quota, "no credit"),
+            _ => Reply::text("I see"),
+        });
     let harness = building(&store(), &model).open().await.unwrap();
     let session = harness.create(spec()).await.unwrap();
     assert_eq!(ask(&session, "begin").await.text, "I see");
@@ -326,11 +331,12 @@ fn a_parent_gets_one_outcome_wherever_its_child_crashes() {
 
 #[test]
 fn a_report_from_the_background_comes_once_wherever_it_crashes() {
-    let model = Scripted::answering(|request| match (asked(request).as_str(), results_since_asked(request)) {
-        ("begin", 0) => delegate(r#"{"prompt":"x","background":true}"#),
-        ("x", _) => Reply::text("x is done"),
-        _ => Reply::text("good"),
-    });
+    let model =
+        Scripted::answering(|request| match (asked(request).as_str(), results_since_asked(request)) {
+            ("begin", 0) => delegate(r#"{"prompt":"x","background":true}"#),
+            ("x", _) => Reply::text("x is done"),
+            _ => Reply::text("good"),
+        });
     let lives = Arc::new(AtomicUsize::new(0));
     let reached = explore(
         || (),

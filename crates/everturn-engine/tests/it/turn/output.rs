@@ -136,7 +136,8 @@ async fn a_result_of_a_hundred_megabytes_is_cut_and_kept_up_to_the_quota() {
 
 #[tokio::test]
 async fn what_is_no_text_becomes_text() {
-    let pieces: &[&[u8]] = &[b"caf\xc3", b"\xa9 \xff\xfe ", b"\x1b[31mred\x1b[0m\x07\r\n", b"\xe2\x80\xaeevil"];
+    let pieces: &[&[u8]] =
+        &[b"caf\xc3", b"\xa9 \xff\xfe ", b"\x1b[31mred\x1b[0m\x07\r\n", b"\xe2\x80\xaeevil"];
     let (outcome, text) = one(writing(pieces, Contract::default())).await;
     assert_eq!(outcome, Outcome::Ok);
     assert!(text.starts_with("café \u{fffd}\u{fffd} "), "{text:?}");
@@ -156,7 +157,8 @@ async fn arguments_with_half_a_character_never_reach_a_tool() {
         }
     });
     let store = store();
-    let half = Reply::calls([("do", r#"{"a":"\ud800"}"#), ("do", r#"{"\udc00":1}"#), ("do", r#"{"a":"ok"}"#)]);
+    let half =
+        Reply::calls([("do", r#"{"a":"\ud800"}"#), ("do", r#"{"\udc00":1}"#), ("do", r#"{"a":"ok"}"#)]);
     let model = Scripted::new([half, Reply::text("I see"), Reply::text("more")]);
     let tools = Extension::new("test").tool(counting);
     let harness = builder(&store, &model).install(tools).unwrap().open().await.unwrap();
@@ -221,7 +223,8 @@ async fn odd_ids_of_a_provider_lead_each_result_to_its_call() {
     for message in sent.messages.iter() {
         match &**message {
             Message::Assistant(assistant) => {
-                asked.extend(assistant.calls().map(|call| (call.id.clone(), call.arguments.get().to_owned())));
+                asked
+                    .extend(assistant.calls().map(|call| (call.id.clone(), call.arguments.get().to_owned())));
             }
             Message::Result(result) => {
                 assert_eq!(asked[&result.call], result.text);

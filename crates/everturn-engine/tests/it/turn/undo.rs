@@ -8,8 +8,8 @@ use std::{
 use everturn_core::{
     CancelToken, Error, ErrorKind, Result,
     env::{
-        Env, EnvLayer, Expect, FileKind, FileVersion, Layered, Nowhere, ReadFile, ResolvePath, Resolved, Stat,
-        WriteFile, Written,
+        Env, EnvLayer, Expect, FileKind, FileVersion, Layered, Nowhere, ReadFile, ResolvePath, Resolved,
+        Stat, WriteFile, Written,
     },
     id::TaskId,
     message::Message,
@@ -210,7 +210,10 @@ async fn nothing_is_restored_where_a_file_has_changed_since() {
         }
         let error = session.undo(turn).await.unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::Conflict);
-        assert!(error.to_string().contains(&format!("changed since: {path}; nothing was restored")), "{error}");
+        assert!(
+            error.to_string().contains(&format!("changed since: {path}; nothing was restored")),
+            "{error}"
+        );
         assert_eq!(files.all(), before);
         assert_legal(&model);
     }
