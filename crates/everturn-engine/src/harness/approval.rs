@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use everturn_core::{
     BoxFuture, Error, ErrorKind, Result,
     approval::{ApprovalRecord, ApprovalState, Decision, Question},
-    id::{ApprovalId, ConversationId, TaskId},
+    id::{ApprovalId, TaskId},
     json::RawJson,
     policy::Rule,
     task::Signal,
@@ -13,7 +13,6 @@ use everturn_core::{
 
 use super::{
     Shared,
-    agent::Agent,
     call::{DECIDED, SessionRules},
     live::LiveSession,
 };
@@ -122,6 +121,9 @@ impl Transaction {
         let Some(record) = self.approval(approval).filter(|record| record.is_open()) else {
             return Err(over(&self.session().approval(approval).await?));
         };
+        if record.until.is_some_and(|until| until <= self.time()) {
+            return Err(Error::conflict(format!("decide approval {approval}: its time is over")));
+        }
         if !record.question.takes(&decision) {
             let message = format!("decide approval {approval}: {decision:?} does not fit what is asked");
             return Err(Error::invalid(message));
@@ -149,7 +151,7 @@ impl Transaction {
     /// What has changed since a question was asked, so that a decision would be about something else.
     async fn changed(&self, shared: &Shared, record: &ApprovalRecord) -> Result<Option<String>> {
         let Question::Call { tool, directory, .. } = &record.question else { return Ok(None) };
-        let agent = self.agent_of(record.conversation).await?;
+        let agent = self.agent_in(record.conversation, record.turn).await?;
         if agent.directory != *directory {
             return Ok(Some("the directory of the conversation has changed since".into()));
         }
@@ -160,16 +162,12 @@ impl Transaction {
             .then(|| format!("the tool {tool} is no longer on offer")))
     }
 
-    async fn agent_of(&self, conversation: ConversationId) -> Result<Agent> {
-        Ok(self.snapshot::<Agent>(conversation).await?.unwrap_or_default())
-    }
-
     /// Proves that the tool takes changed arguments.
     async fn check_edit(&self, shared: &Shared, record: &ApprovalRecord, decision: &Decision) -> Result<()> {
         let (Question::Call { tool, .. }, Decision::Edit { arguments }) = (&record.question, decision) else {
             return Ok(());
         };
-        let selected = shared.select(&self.agent_of(record.conversation).await?);
+        let selected = shared.select(&self.agent_in(record.conversation, record.turn).await?);
         let Some(tool) = selected.tool(tool) else { return Ok(()) };
         tool.acts(arguments).map(drop).map_err(|error| {
             let (text, _) = error.into_parts();
@@ -192,7 +190,7 @@ impl Transaction {
     }
 
     /// Wakes all calls whose questions are open, but one.
-    async fn wake_asking(&mut self, but: Option<TaskId>) -> Result<()> {
+    pub(super) async fn wake_asking(&mut self, but: Option<TaskId>) -> Result<()> {
         for open in self.open_approvals(None) {
             if Some(open.call) != but && matches!(open.question, Question::Call { .. }) {
                 self.wake(open.call, open.id).await?;

@@ -3,7 +3,7 @@
 use std::sync::Weak;
 
 use everturn_core::{
-    Error, Result,
+    Error, ErrorKind, Result,
     budget::{Limit, Room, Spent},
     conversation::Ownership,
     document::Document,
@@ -12,14 +12,20 @@ use everturn_core::{
     message::Outcome,
     submission::{LOCAL, Queued, SubmissionRecord, SubmissionState},
     task::{
-        TaskOutcome, WaitPolicy,
+        TaskOutcome, TaskRecord, WaitPolicy,
         tree::{Above, Forest},
     },
 };
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Shared, agent::Agent, budget::Spender, call::Ended, history::TurnRecord, input::Input, turn::shared,
+    Shared,
+    agent::{Agent, AgentChange},
+    budget::Spender,
+    call::Ended,
+    history::TurnRecord,
+    input::Input,
+    turn::{change_in, shared},
 };
 use crate::{
     NewTask, Transaction,
@@ -64,7 +70,9 @@ impl Transaction {
         let turn = self.task(start.owner).and_then(|owner| owner.owner).unwrap_or(start.owner);
         self.check_children(shared, Spender { conversation: start.parent, turn }).await?;
         self.doc::<Children>(()).await?.total += 1;
-        let mut agent = self.snapshot::<Agent>(start.parent).await?.unwrap_or_default();
+        let owner = self.task(start.owner);
+        let owner = owner.ok_or_else(|| Error::conflict("start a sub-agent: its owner has ended"))?;
+        let mut agent = self.agent_above(&owner).await?;
         start.spawn.agent.clone().apply(&mut agent);
         let conversation = self.create_conversation(Ownership::Task(start.owner));
         *self.doc::<Agent>(conversation).await? = agent;
@@ -77,6 +85,16 @@ impl Transaction {
         let turn =
             turn.ok_or_else(|| Error::invalid(format!("start a sub-agent: input {id} came to no turn")))?;
         Ok(Child { conversation, turn })
+    }
+
+    /// What the conversation runs with in which a task is that owns sub-agents, in the turn that began the task.
+    pub(super) async fn agent_above(&self, owner: &TaskRecord) -> Result<Agent> {
+        if owner.kind != AgentTask::NAME {
+            return self.agent_in(owner.conversation, owner.owner).await;
+        }
+        let mut agent = self.agent_in(owner.conversation, None).await?;
+        owner.input.read::<AgentInput>()?.turn.apply(&mut agent);
+        Ok(agent)
     }
 
     /// A submission that was just handed over by the session itself.
@@ -187,6 +205,9 @@ pub(super) struct AgentTask(pub(super) Weak<Shared>);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct AgentInput {
     pub(super) spawn: Spawn,
+    /// What was different of the agent in the turn that started it.
+    #[serde(default, skip_serializing_if = "AgentChange::is_none")]
+    pub(super) turn: AgentChange,
 }
 
 /// Where a sub-agent in the background stands.
@@ -218,33 +239,49 @@ impl Task for AgentTask {
         match state {
             AgentState::Starting => {
                 let start = Start { owner: cx.id(), parent: cx.conversation(), spawn: &input.spawn };
-                let child = tx.start_child(&shared, start).await?;
+                let child = match tx.start_child(&shared, start).await {
+                    Ok(child) => child,
+                    // Others were faster: whoever was told that a report comes gets one.
+                    Err(error) if matches!(error.kind(), ErrorKind::Conflict) => {
+                        let text = format!("The sub-agent did not begin: {error}");
+                        return tell(&shared, cx, tx, text).await;
+                    }
+                    Err(error) => return Err(error.into()),
+                };
                 let state = AgentState::Working(child);
                 Ok(Step::wait_tasks([child.turn], WaitPolicy::AllSettled, state).with(tx))
             }
             AgentState::Working(child) => {
                 let (Report::Answered(text) | Report::Failed(text)) = report(&tx, child).await?;
-                let told = format!("<report task=\"{}\">\n{text}\n</report>", cx.id());
-                let queued = Input::text(told).keep().into_queued()?;
-                let request = Some(format!("report {}", cx.id()));
-                let submission = tx.new_submission(cx.conversation(), request, queued);
-                tx.hand_over(&shared, submission).await?;
-                Ok(Step::done(text).with(tx))
+                tell(&shared, cx, tx, text).await
             }
         }
     }
 }
 
+/// Ends a sub-agent in the background with its report.
+async fn tell(
+    shared: &Shared,
+    cx: &TaskContext,
+    mut tx: Transaction,
+    text: String,
+) -> Result<Step<AgentTask>, TaskError> {
+    let told = format!("<report task=\"{}\">\n{text}\n</report>", cx.id());
+    let queued = Input::text(told).keep().into_queued()?;
+    let request = Some(format!("report {}", cx.id()));
+    let submission = tx.new_submission(cx.conversation(), request, queued);
+    tx.hand_over(shared, submission).await?;
+    Ok(Step::done(text).with(tx))
+}
+
 impl Transaction {
     /// Stages the task of a sub-agent in the background; it is bound to the session, and not to the turn that starts it.
-    pub(super) async fn start_in_background(
-        &mut self,
-        shared: &Shared,
-        Spender { conversation: parent, turn }: Spender,
-        spawn: Spawn,
-    ) -> Result<TaskId> {
-        self.check_children(shared, Spender { conversation: parent, turn }).await?;
-        let new = NewTask::of::<AgentTask>(parent, &AgentInput { spawn })?;
+    pub(super) async fn start_in_background(&mut self, shared: &Shared, start: Start<'_>) -> Result<TaskId> {
+        let turn = self.task(start.owner).and_then(|call| self.task(call.owner?));
+        let spender = turn.as_ref().map_or(start.owner, |turn| turn.id);
+        self.check_children(shared, Spender { conversation: start.parent, turn: spender }).await?;
+        let input = AgentInput { spawn: start.spawn.clone(), turn: change_in(turn.as_deref())? };
+        let new = NewTask::of::<AgentTask>(start.parent, &input)?;
         self.create_task(NewTask { background: true, ..new })
     }
 }

@@ -151,7 +151,10 @@ impl Transaction {
         let mut next = shared.settings().follow_ups.of(self.queued(conversation)).into_iter();
         match next.next() {
             Some(first) => {
-                let rest: Vec<SubmissionRecord> = next.map(|one| SubmissionRecord::clone(&one)).collect();
+                // Those begin a turn together that want the same of it.
+                let options = |one: &SubmissionRecord| one.queued().and_then(|queued| queued.options.clone());
+                let rest = next.take_while(|one| options(one) == options(&first));
+                let rest: Vec<SubmissionRecord> = rest.map(|one| SubmissionRecord::clone(&one)).collect();
                 Box::pin(turn::admit(shared, self, SubmissionRecord::clone(&first), rest)).await
             }
             None => Ok(()),

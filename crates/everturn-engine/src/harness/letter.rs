@@ -306,7 +306,9 @@ impl Transaction {
         let agent = self.doc::<Agent>(conversation).await?;
         let before = agent.clone();
         change.apply(agent);
-        shared.check_agent(&before, agent)
+        shared.check_agent(&before, agent)?;
+        // What is asked of people may be about something else by now.
+        self.wake_asking(None).await
     }
 
     /// Stages a fork that runs with something else.

@@ -24,6 +24,7 @@ pub(super) async fn end(
 ) -> Result<(TurnEnd, EntryId)> {
     let conversation = turn.conversation();
     let (outcome, reply) = outcome(&ending);
+    let reply = reply.or_else(|| turn.unfit_answer());
     let record = TurnRecord {
         turn: turn.id(),
         first: turn.input.first,

@@ -13,10 +13,24 @@ mod tests;
 
 use std::sync::{Arc, Weak};
 
-use everturn_core::{Error, Result, id::EntryId, task::TaskFailure, usage::RequestEnd};
+use everturn_core::{
+    Error, Result,
+    id::{ConversationId, EntryId, TaskId},
+    task::{TaskFailure, TaskRecord},
+    usage::RequestEnd,
+};
 
-use super::{Shared, budget::ROOM, history::TurnEnd, settle};
-use crate::task::{Aborted, Remains, Step, Task, TaskContext, TaskError};
+use super::{
+    Shared,
+    agent::{Agent, AgentChange},
+    budget::ROOM,
+    history::TurnEnd,
+    settle,
+};
+use crate::{
+    Transaction,
+    task::{Aborted, Remains, Step, Task, TaskContext, TaskError},
+};
 pub(super) use advance::{Came, Sent, Turn, admit};
 pub(super) use partial::Partial;
 pub(super) use request::Attempt;
@@ -32,6 +46,24 @@ pub(crate) struct TurnTask(pub(super) Weak<Shared>);
 /// What built-in tasks share with their harness.
 pub(super) fn shared(weak: &Weak<Shared>) -> Result<Arc<Shared>> {
     weak.upgrade().ok_or_else(|| Error::closed("its harness is gone"))
+}
+
+/// What is different of the agent in the turn that a task is, if it is one.
+pub(super) fn change_in(task: Option<&TaskRecord>) -> Result<AgentChange> {
+    match task.filter(|task| task.kind == TurnTask::NAME) {
+        Some(turn) => Ok(turn.input.read::<TurnInput>()?.options.agent),
+        None => Ok(AgentChange::default()),
+    }
+}
+
+impl Transaction {
+    /// What a conversation runs with in a turn, or without one.
+    pub(super) async fn agent_in(&self, conversation: ConversationId, turn: Option<TaskId>) -> Result<Agent> {
+        let mut agent = self.snapshot::<Agent>(conversation).await?.unwrap_or_default();
+        let turn = turn.and_then(|turn| self.task(turn));
+        change_in(turn.as_deref())?.apply(&mut agent);
+        Ok(agent)
+    }
 }
 
 impl Task for TurnTask {
@@ -51,6 +83,10 @@ impl Task for TurnTask {
         state: TurnState,
     ) -> Result<Step<Self>, TaskError> {
         let shared = shared(&self.0)?;
+        if let Phase::Waiting(pinned) = state.phase {
+            // A move of its own: whoever finds the turn waiting knows that nothing was sent.
+            return Ok(Step::go(TurnState { phase: Phase::Pinned(pinned), ..state }));
+        }
         if let Phase::Pinned(pinned) = &state.phase
             && !cx.was_entered()
         {
@@ -103,6 +139,9 @@ impl TurnTask {
         let shared = shared(&self.0)?;
         let mut tx = cx.begin().await?;
         let mut turn = Turn::load(&shared, &tx, cx.id(), state)?;
+        if matches!(turn.state.phase, Phase::Waiting(_)) {
+            turn.forget_wait(&mut tx).await?;
+        }
         if matches!(turn.state.phase, Phase::Pinned(_)) && cx.was_entered() {
             let end = match ending {
                 Ending::Cancelled { .. } if cx.was_entered_here() => RequestEnd::Aborted,

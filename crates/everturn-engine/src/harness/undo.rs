@@ -87,12 +87,14 @@ async fn plan(
     env: &Env,
     (conversation, turns): (ConversationId, &[TaskId]),
 ) -> Result<Step<UndoTask>, TaskError> {
-    let files = changed_by(session, conversation, turns).await?;
-    let mut changed = Vec::new();
-    for file in &files {
-        if contents(env, &file.path).await?.as_deref().map(hash) != file.after {
-            changed.push(file.path.as_str());
+    let (mut files, mut changed) = (Vec::new(), Vec::new());
+    for Changed { mut file, states } in changed_by(session, conversation, turns).await? {
+        let now = contents(env, &file.path).await?;
+        file.after = now.as_deref().map(hash);
+        if !states.contains(&file.after) && now != bytes(session, file.before).await? {
+            changed.push(file.path.clone());
         }
+        files.push(file);
     }
     Ok(match changed.as_slice() {
         [] => Step::go(UndoState::Restoring(files)),
@@ -104,12 +106,19 @@ async fn plan(
     })
 }
 
-/// What turns and their sub-agents did to files, all in all: each file once.
+/// What turns did to a file, all in all.
+struct Changed {
+    file: FileChange,
+    /// The states in which they may have left the file: what is recorded was tried, and need not have been done.
+    states: Vec<Option<String>>,
+}
+
+/// What turns and their sub-agents did to files: each file once.
 async fn changed_by(
     session: &Session,
     conversation: ConversationId,
     turns: &[TaskId],
-) -> Result<Vec<FileChange>> {
+) -> Result<Vec<Changed>> {
     let mut results = results_of(session, conversation).await?;
     results.retain(|entry| entry.task.is_some_and(|task| turns.contains(&task)));
     let mut calls = calls_of(&results);
@@ -123,14 +132,21 @@ async fn changed_by(
         }
     }
     results.sort_by_key(|entry| entry.id);
-    let mut files: BTreeMap<String, FileChange> = BTreeMap::new();
-    for change in results.iter().filter_map(changes).flat_map(|changes| changes.changes) {
-        match files.get_mut(&change.path) {
-            Some(first) => first.after = change.after,
-            None => _ = files.insert(change.path.clone(), change),
-        }
+    let mut files: BTreeMap<String, Changed> = BTreeMap::new();
+    for file in results.iter().filter_map(changes).flat_map(|changes| changes.changes) {
+        let (path, after) = (file.path.clone(), file.after.clone());
+        files.entry(path).or_insert_with(|| Changed { file, states: Vec::new() }).states.push(after);
     }
     Ok(files.into_values().collect())
+}
+
+/// What was in a file.
+async fn bytes(session: &Session, image: Image) -> Result<Option<Vec<u8>>> {
+    Ok(match image {
+        Image::Absent => None,
+        Image::Empty => Some(Vec::new()),
+        Image::Blob(blob) => Some(session.blob(blob, 0..u64::MAX).await?.bytes),
+    })
 }
 
 async fn results_of(session: &Session, conversation: ConversationId) -> Result<Vec<EntryRecord>> {
@@ -173,11 +189,7 @@ async fn restore(session: &Session, env: &Env, files: &[FileChange]) -> Result<(
 
 /// Restores a file; gives what was there, where there was something to restore.
 async fn restore_one(session: &Session, env: &Env, file: &FileChange) -> Result<Option<Vec<u8>>> {
-    let before = match file.before {
-        Image::Absent => None,
-        Image::Empty => Some(Vec::new()),
-        Image::Blob(blob) => Some(session.blob(blob, 0..u64::MAX).await?.bytes),
-    };
+    let before = bytes(session, file.before).await?;
     let now = contents(env, &file.path).await?;
     if now == before {
         return Ok(None);

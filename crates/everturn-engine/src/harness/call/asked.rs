@@ -1,7 +1,7 @@
 //! Calls that wait for a person, and what becomes of them when something was decided.
 
 use everturn_core::{
-    Result,
+    ErrorKind, Result,
     approval::{ApprovalRecord, ApprovalState, Decision, Question},
     clock::Timestamp,
     id::ApprovalId,
@@ -16,15 +16,21 @@ use super::{
 use crate::{
     Transaction,
     extension::{CallView, Hooked},
-    harness::agent::Agent,
+    harness::{agent::Agent, turn::change_in},
     registry::Selected,
     task::{Step, TaskError},
 };
 
 impl Running<'_> {
-    /// What the call's conversation works with now.
+    /// What the call's conversation works with now, in the call's turn.
     pub(super) async fn selected(&self) -> Result<(Agent, Selected)> {
-        let agent = self.cx.snapshot::<Agent>(self.cx.conversation()).await?.unwrap_or_default();
+        let mut agent = self.cx.snapshot::<Agent>(self.cx.conversation()).await?.unwrap_or_default();
+        let turn = {
+            let state = self.cx.session().0.state();
+            let owner = state.live.task(self.cx.id()).and_then(|call| call.owner);
+            owner.and_then(|turn| state.live.task(turn)).cloned()
+        };
+        change_in(turn.as_deref())?.apply(&mut agent);
         let selected = self.shared.select(&agent);
         Ok((agent, selected))
     }
@@ -100,9 +106,7 @@ impl Running<'_> {
         let record = self.cx.session().approval(approval).await?;
         let said = self.ask_approver(&record).await;
         let mut tx = self.cx.begin().await?;
-        if let Some(decision) = said {
-            tx.decide(self.shared, approval, (decision, "host")).await?;
-        }
+        self.decide_here(&mut tx, approval, said).await?;
         let record = match tx.approval(approval) {
             Some(open) => ApprovalRecord::clone(&open),
             None => self.cx.session().approval(approval).await?,
@@ -131,6 +135,24 @@ impl Running<'_> {
         match &self.shared.approver {
             Some(approver) if record.is_open() => approver.decide(record).await,
             _ => None,
+        }
+    }
+
+    /// Stages what was decided in this process. Where someone else was faster, or it is about something else by now, that
+    /// stands.
+    async fn decide_here(
+        &self,
+        tx: &mut Transaction,
+        approval: ApprovalId,
+        said: Option<Decision>,
+    ) -> Result<()> {
+        let Some(decision) = said else { return Ok(()) };
+        match tx.decide(self.shared, approval, (decision, "host")).await {
+            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Invalid) => {
+                tracing::warn!(%approval, %error, "what was decided here does not count");
+                Ok(())
+            }
+            decided => decided,
         }
     }
 
@@ -215,9 +237,7 @@ impl Running<'_> {
         let record = self.cx.session().approval(approval).await?;
         let said = self.ask_approver(&record).await;
         let mut tx = self.cx.begin().await?;
-        if let Some(decision) = said {
-            tx.decide(self.shared, approval, (decision, "host")).await?;
-        }
+        self.decide_here(&mut tx, approval, said).await?;
         let record = match tx.approval(approval) {
             Some(open) => ApprovalRecord::clone(&open),
             None => self.cx.session().approval(approval).await?,

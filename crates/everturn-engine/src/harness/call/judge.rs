@@ -1,6 +1,6 @@
 //! Judging a call: by the tool's acts, the policies of its conversation and of all that own it, and the session's rules.
 
-use std::sync::Arc;
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use everturn_core::{
     ErrorKind, Result,
@@ -11,8 +11,9 @@ use everturn_core::{
     json::RawJson,
     message::{CallId, Outcome},
     policy::{Act, Effect, Judged, Layer, Policy, Rule, Verdict},
-    tool::{AnyTool, CallContext, Output},
+    tool::{AnyTool, CallContext, Output, ToolError},
 };
+use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 
 use super::{Ended, Intent};
@@ -20,6 +21,7 @@ use crate::{
     Transaction,
     harness::{Shared, agent::Agent},
     registry::Selected,
+    task::panic_text,
 };
 
 /// What a person has allowed for as long as the session lives.
@@ -63,7 +65,7 @@ impl<'a> Bench<'a> {
         let mut place = tx.conversation(conversation).await?;
         while let Some(owner) = place.owner.and_then(|owner| tx.task(owner)) {
             place = tx.conversation(owner.conversation).await?;
-            let above = tx.snapshot::<Agent>(place.id).await?.unwrap_or_default();
+            let above = tx.agent_above(&owner).await?;
             policies.push(shared.policy(above.policy.as_deref()));
         }
         let session = tx.snapshot::<SessionRules>(()).await?.unwrap_or_default().rules;
@@ -79,7 +81,8 @@ impl<'a> Bench<'a> {
         };
         let contract = tool.contract();
         (intent.replay, intent.on_unknown) = (contract.replay, contract.on_unknown);
-        let acts = match tool.acts(&intent.arguments) {
+        let acts = std::panic::catch_unwind(AssertUnwindSafe(|| tool.acts(&intent.arguments)));
+        let acts = match acts.unwrap_or_else(|panic| Err(broke(&intent.name, &*panic))) {
             Ok(acts) => acts,
             Err(error) => {
                 let (text, outcome) = error.into_parts();
@@ -168,8 +171,21 @@ impl<'a> Bench<'a> {
             env,
             output: Output::default(),
         };
-        tool.preview(&cx, arguments).await
+        let preview = AssertUnwindSafe(tool.preview(&cx, arguments)).catch_unwind().await;
+        preview.unwrap_or_else(|panic| {
+            tracing::error!(
+                tool = tool.spec().name,
+                why = panic_text(&*panic),
+                "a preview broke and is left out"
+            );
+            None
+        })
     }
+}
+
+/// Why a tool that broke did nothing.
+fn broke(name: &str, panic: &(dyn std::any::Any + Send)) -> ToolError {
+    ToolError::new(format!("The tool {name} broke: {}", panic_text(panic)))
 }
 
 /// The end of a call that policy refuses.

@@ -148,7 +148,7 @@ impl Running<'_> {
     }
 
     /// The same end with its text, behind all that was written, within the limits. What does not fit is kept for people.
-    async fn keep(
+    pub(super) async fn keep(
         &self,
         mut ended: Ended,
         (buffer, keep): (&Buffer, everturn_core::tool::Keep),
@@ -176,7 +176,7 @@ impl Running<'_> {
     }
 
     /// The same end, as hooks leave it.
-    async fn after(&self, intent: &Intent, mut ended: Ended, selected: &Selected) -> Ended {
+    pub(super) async fn after(&self, intent: &Intent, mut ended: Ended, selected: &Selected) -> Ended {
         let call = self.view(intent);
         for hook in selected.after() {
             let text = ended.text.clone();

@@ -8,7 +8,7 @@ use everturn_core::{
     env::{Env, Nowhere},
     message::Outcome,
     task::WaitPolicy,
-    tool::{Output, ToolError},
+    tool::{Keep, Output, ToolError, ToolOutput},
 };
 use futures_util::FutureExt;
 
@@ -41,8 +41,8 @@ impl Running<'_> {
             Err(ToolError::new(format!("The tool {} broke: {}", intent.name, panic_text(&*panic))))
         });
         match did {
-            Ok(Does::Done(output)) => self.end(Ended::ok(output)).await,
-            Ok(Does::Stored(output, tx)) => self.end_in(tx, Ended::ok(output)).await,
+            Ok(Does::Done(output)) => self.end(self.told(&intent, code, output).await?).await,
+            Ok(Does::Stored(output, tx)) => self.end_in(tx, self.told(&intent, code, output).await?).await,
             Ok(Does::Ask { text, choices }) => {
                 let mut tx = self.cx.begin().await?;
                 let approval = self.open(&mut tx, Question::Person { text, choices })?;
@@ -59,14 +59,26 @@ impl Running<'_> {
         }
     }
 
+    /// What the model is told of an output: within the limits, and as hooks leave it.
+    async fn told(
+        &self,
+        intent: &Intent,
+        code: &AnySessionTool,
+        output: ToolOutput,
+    ) -> Result<Ended, TaskError> {
+        let (_, selected) = self.selected().await?;
+        let buffer = Buffer::new(self.limits());
+        let kept = self.keep(Ended::ok(output), (&buffer, code.tool.contract().keep)).await?;
+        Ok(self.after(intent, kept, &selected).await)
+    }
+
     /// Starts a sub-agent in the commit of the call's move, and waits for it; or in the background, and ends.
     async fn spawn(&self, intent: Intent, spawn: Spawn) -> Result<Step<CallTask>, TaskError> {
         let mut tx = self.cx.begin().await?;
         let parent = self.cx.conversation();
+        let start = Start { owner: task_of(&tx, self.cx)?.id, parent, spawn: &spawn };
         if spawn.is_background {
-            let turn = task_of(&tx, self.cx)?.owner.unwrap_or(self.cx.id());
-            let by = Spender { conversation: parent, turn };
-            return match tx.start_in_background(self.shared, by, spawn).await {
+            return match tx.start_in_background(self.shared, start).await {
                 Ok(task) => {
                     let text = format!("Task {task} has started; what comes of it is reported here.");
                     self.end_in(tx, Ended::new(Outcome::Ok, text)).await
@@ -74,7 +86,6 @@ impl Running<'_> {
                 Err(error) => self.end_in(tx, Ended::new(Outcome::Error, error.to_string())).await,
             };
         }
-        let start = Start { owner: task_of(&tx, self.cx)?.id, parent, spawn: &spawn };
         match tx.start_child(self.shared, start).await {
             Ok(child) => {
                 let state = CallState::at(Phase::Child(child), intent);
@@ -91,6 +102,7 @@ impl Running<'_> {
     pub(super) async fn child(&self, child: Child) -> Result<Step<CallTask>, TaskError> {
         let tx = self.cx.begin().await?;
         let ended = child::report(&tx, child).await?.into_ended(child);
+        let ended = self.keep(ended, (&Buffer::new(self.limits()), Keep::default())).await?;
         self.end_in(tx, ended).await
     }
 }

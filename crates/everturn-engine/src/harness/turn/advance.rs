@@ -204,6 +204,14 @@ impl Turn {
         Ok(agent)
     }
 
+    /// The answer that is not what was asked for, where the turn ends with one.
+    pub(crate) fn unfit_answer(&self) -> Option<EntryId> {
+        match self.state.phase {
+            Phase::Responded { reply, judged: Judged::Invalid(_), .. } => Some(reply),
+            _ => None,
+        }
+    }
+
     /// Appends an entry of the turn.
     pub(crate) fn append(&mut self, tx: &mut Transaction, entry: Entry) -> Result<EntryId> {
         self.state.last = tx.append_for(Some(self.id), self.conversation, entry)?;
@@ -460,10 +468,15 @@ impl Turn {
         let until = tx.time() + wait;
         self.state.counts.retries += 1;
         self.state.attempt += 1;
-        self.state.phase = Phase::Pinned(pinned);
+        self.state.phase = Phase::Waiting(pinned);
         let waiting = Partial::waiting(self.id, (self.state.step, self.state.attempt), until);
         tx.apply::<Partial>(self.conversation, vec![waiting.whole()]).await?;
         Ok(Came::Sleep(self.state, until))
+    }
+
+    /// Stages that nobody waits any more to send a request again.
+    pub(crate) async fn forget_wait(&self, tx: &mut Transaction) -> Result<()> {
+        tx.apply::<Partial>(self.conversation, vec![Partial::default().whole()]).await
     }
 
     /// The conversation's newest entry: results come from the calls themselves, and what the model is told beside them

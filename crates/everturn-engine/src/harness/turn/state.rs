@@ -175,6 +175,8 @@ pub(crate) enum Phase {
     Asked,
     /// A request is pinned and may be out.
     Pinned(Pinned),
+    /// A request is pinned, and is sent once the turn has waited: it is not out.
+    Waiting(Pinned),
     /// The request does not fit: this task makes the context shorter.
     Compacting {
         task: TaskId,
@@ -340,7 +342,7 @@ pub(crate) fn next(state: &TurnState) -> Next {
         Phase::Compacting { task, .. } if state.open > 0 => Next::Wait { on: vec![*task] },
         _ if state.is_aborted => Next::Stop,
         Phase::Cut => Next::Stop,
-        Phase::Pinned(_) => Next::Request,
+        Phase::Pinned(_) | Phase::Waiting(_) => Next::Request,
         Phase::Faulted { fault, pinned } => faulted(state, fault, pinned),
         Phase::Calling { .. } if state.asked.hand_off.is_some() => {
             Next::End(Ending::HandedOff { text: state.asked.hand_off.clone().unwrap_or_default() })

@@ -45,6 +45,7 @@ async fn the_bound_of_repairs_ends_the_turn_and_a_steer_restarts_it() {
     let answer = asked.answer().await.unwrap();
     assert_eq!(answer.end, End::Failed { reason: "invalid_answer".into() });
     assert!(answer.error().unwrap().contains("no JSON value"));
+    assert_eq!(answer.text, "three", "the last text is not lost");
     assert_eq!(model.count(), 3);
     assert_legal(&model);
 

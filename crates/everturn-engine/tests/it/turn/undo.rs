@@ -1,0 +1,332 @@
+//! Undoing what a turn did to files.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use everturn_core::{
+    CancelToken, Error, ErrorKind, Result,
+    env::{
+        Env, EnvLayer, Expect, FileKind, FileVersion, Layered, Nowhere, ReadFile, ResolvePath, Resolved,
+        Stat, WriteFile, Written,
+    },
+    id::TaskId,
+    message::Message,
+    model::Request,
+    storage::Store,
+    tool::{CallContext, Contract, ToolError},
+};
+use everturn_engine::{
+    Extension, Harness, Input, LiveSession, SessionSpec,
+    tool::{Does, SessionCall, SessionTool, Spawn},
+};
+use everturn_testkit::scripted::{Reply, Scripted};
+
+use crate::support::{
+    Doing, Empty, ask, assert_legal, builder, explore, life, results, results_since_asked, spec, stops, store,
+};
+
+/// Files in memory.
+#[derive(Clone, Default)]
+struct Files(Arc<Mutex<Held>>);
+
+#[derive(Default)]
+struct Held {
+    files: BTreeMap<String, (Vec<u8>, u64)>,
+    writes: u64,
+    /// A file that cannot be written.
+    locked: Option<String>,
+}
+
+impl Files {
+    fn put(&self, path: &str, text: &str) {
+        let mut held = self.0.lock().unwrap();
+        held.writes += 1;
+        let version = held.writes;
+        held.files.insert(path.into(), (text.into(), version));
+    }
+
+    fn lock(&self, path: Option<&str>) {
+        self.0.lock().unwrap().locked = path.map(str::to_owned);
+    }
+
+    fn all(&self) -> Vec<(String, String)> {
+        let held = self.0.lock().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        held.files.iter().map(|(path, (bytes, _))| (path.clone(), text(bytes))).collect()
+    }
+
+    fn get(&self, path: &str) -> Result<(Vec<u8>, u64)> {
+        let held = self.0.lock().unwrap();
+        held.files.get(path).cloned().ok_or_else(|| Error::not_found(format!("read {path:?}: there is none")))
+    }
+
+    fn check(&self, path: &str) -> Result<()> {
+        match self.0.lock().unwrap().locked.as_deref() == Some(path) {
+            true => Err(Error::invalid(format!("write {path:?}: it is locked"))),
+            false => Ok(()),
+        }
+    }
+}
+
+impl EnvLayer for Files {
+    fn inner(&self) -> Env {
+        Env::new(Nowhere)
+    }
+
+    async fn resolve(&self, resolve: ResolvePath) -> Result<Resolved> {
+        let kind = self.get(&resolve.path).ok().map(|_| FileKind::File);
+        Ok(Resolved { path: resolve.path, kind, links: u64::from(kind.is_some()) })
+    }
+
+    async fn stat(&self, path: String) -> Result<Stat> {
+        let (bytes, version) = self.get(&path)?;
+        let version = FileVersion::new(version.to_string());
+        Ok(Stat { kind: FileKind::File, size: bytes.len() as u64, version })
+    }
+
+    async fn read(&self, read: ReadFile) -> Result<Vec<u8>> {
+        let (bytes, _) = self.get(&read.path)?;
+        let from = usize::try_from(read.offset).unwrap().min(bytes.len());
+        Ok(bytes[from..bytes.len().min(from + read.limit)].to_vec())
+    }
+
+    async fn write(&self, write: WriteFile) -> Result<Written> {
+        tokio::task::yield_now().await;
+        self.check(&write.path)?;
+        self.put(&write.path, std::str::from_utf8(&write.bytes).unwrap());
+        let version = self.get(&write.path)?.1;
+        Ok(Written { version: FileVersion::new(version.to_string()), replaced: None })
+    }
+
+    async fn remove(&self, path: String) -> Result<()> {
+        self.check(&path)?;
+        self.get(&path)?;
+        self.0.lock().unwrap().files.remove(&path);
+        Ok(())
+    }
+}
+
+/// A tool that has a sub-agent do it.
+struct Delegate;
+
+impl SessionTool for Delegate {
+    const NAME: &'static str = "delegate";
+    type Arguments = Empty;
+
+    fn description(&self) -> &'static str {
+        "Has it done."
+    }
+
+    async fn run(&self, _: &SessionCall, _: Empty) -> std::result::Result<Does, ToolError> {
+        Ok(Does::Spawn(Spawn::new("child")))
+    }
+}
+
+/// Tools: `do` writes each file that its arguments name, or removes it for null; `delegate` has a sub-agent write.
+fn tools() -> Extension {
+    let write = Doing::<0>::new(|cx: CallContext, arguments| async move {
+        for (path, text) in arguments.as_object().unwrap() {
+            match text.as_str() {
+                Some(text) => {
+                    let write = WriteFile { path: path.clone(), bytes: text.into(), expect: Expect::Any };
+                    cx.env.write(write).await?;
+                }
+                None => cx.env.remove(path.clone()).await?,
+            }
+        }
+        Ok("written".into())
+    });
+    Extension::new("test").tool(write.contract(Contract::safe())).session_tool(Delegate)
+}
+
+/// A model whose turn `write` writes over two calls and a child.
+fn writer() -> Scripted {
+    Scripted::answering(|request: &Request| {
+        let users = request.messages.iter().filter(|message| matches!(&***message, Message::User(_)));
+        match (users.last().unwrap().text().as_str(), results_since_asked(request)) {
+            ("write", 0) => Reply::calls([("do", r#"{"a":"a2","b":"b2"}"#), ("do", r#"{"new":"n2"}"#)]),
+            ("write", 2) => Reply::calls([("do", r#"{"a":"a3","gone":null}"#), ("delegate", "{}")]),
+            ("child", 0) => Reply::calls([("do", r#"{"c":"c2"}"#)]),
+            ("more", 0) => Reply::calls([("do", r#"{"b":"b3"}"#)]),
+            _ => Reply::text("done"),
+        }
+    })
+}
+
+fn files() -> Files {
+    let files = Files::default();
+    for (path, text) in [("a", "a1"), ("b", ""), ("c", "c1"), ("gone", "g1"), ("other", "o1")] {
+        files.put(path, text);
+    }
+    files
+}
+
+async fn open(store: &Store, model: &Scripted, files: &Files) -> (Harness, LiveSession) {
+    let env = files.clone();
+    let builder = builder(store, model).env(move |_| Ok(Env::new(Layered(env.clone()))));
+    let harness = builder.install(tools()).unwrap().open().await.unwrap();
+    let spec = SessionSpec { request: Some("the session".into()), ..spec() };
+    let session = harness.create(spec).await.unwrap();
+    (harness, session)
+}
+
+#[tokio::test]
+async fn what_a_turn_and_its_child_wrote_is_restored() {
+    let (files, model) = (files(), writer());
+    let before = files.all();
+    let (harness, session) = open(&store(), &model, &files).await;
+    let turn = ask(&session, "write").await.turn.unwrap();
+    let after = [("a", "a3"), ("b", "b2"), ("c", "c2"), ("new", "n2"), ("other", "o1")];
+    assert_eq!(files.all(), after.map(|(path, text)| (path.into(), text.into())));
+    files.put("other", "o2");
+    assert_eq!(session.undo(turn).await.unwrap(), ["a", "b", "c", "gone", "new"]);
+    files.put("other", "o1");
+    assert_eq!(files.all(), before);
+    ask(&session, "b").await;
+    let told = model.requests().pop().unwrap().texts();
+    let note = &told[told.len() - 2];
+    assert!(note.contains("a, b, c, gone, new") && note.contains("What its commands did stays."), "{note}");
+    assert_eq!(harness.verify(session.id()).await.unwrap(), []);
+    assert_legal(&model);
+}
+
+#[tokio::test]
+async fn nothing_is_restored_where_a_file_has_changed_since() {
+    for (path, text) in [("b", Some("mine")), ("c", Some("mine")), ("new", None), ("gone", Some("back"))] {
+        let (files, model) = (files(), writer());
+        let (_, session) = open(&store(), &model, &files).await;
+        let turn = ask(&session, "write").await.turn.unwrap();
+        match text {
+            Some(text) => files.put(path, text),
+            None => _ = files.0.lock().unwrap().files.remove(path),
+        }
+        let before = files.all();
+        if path == "new" {
+            // What is as it was before the turn needs no restoring, whoever restored it.
+            assert!(session.undo(turn).await.is_ok());
+            continue;
+        }
+        let error = session.undo(turn).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Conflict);
+        assert!(
+            error.to_string().contains(&format!("changed since: {path}; nothing was restored")),
+            "{error}"
+        );
+        assert_eq!(files.all(), before);
+        assert_legal(&model);
+    }
+}
+
+#[tokio::test]
+async fn a_later_turn_keeps_an_earlier_one_from_being_undone() {
+    let (files, model) = (files(), writer());
+    let before = files.all();
+    let (_, session) = open(&store(), &model, &files).await;
+    let first = ask(&session, "write").await.turn.unwrap();
+    let second = ask(&session, "more").await.turn.unwrap();
+    assert!(session.undo(first).await.unwrap_err().to_string().contains("changed since: b"));
+    assert_eq!(session.undo(second).await.unwrap(), ["b"]);
+    session.undo(first).await.unwrap();
+    assert_eq!(files.all(), before);
+    assert_legal(&model);
+}
+
+#[tokio::test]
+async fn where_one_file_cannot_be_restored_none_is() {
+    let (files, model) = (files(), writer());
+    let (_, session) = open(&store(), &model, &files).await;
+    let turn = ask(&session, "write").await.turn.unwrap();
+    let after = files.all();
+    files.lock(Some("gone"));
+    let error = session.undo(turn).await.unwrap_err();
+    assert!(error.to_string().contains("it is locked"), "{error}");
+    assert_eq!(files.all(), after);
+    files.lock(None);
+    session.undo(turn).await.unwrap();
+    assert_legal(&model);
+}
+
+// A write that failed was recorded before it was tried: the file was then taken for one that someone had changed since.
+// Guards: what a call only tried does not keep its turn from being undone.
+#[tokio::test]
+async fn a_write_that_failed_does_not_keep_a_turn_from_being_undone() {
+    let (files, model) = (files(), writer());
+    let before = files.all();
+    let (_, session) = open(&store(), &model, &files).await;
+    files.lock(Some("gone"));
+    let turn = ask(&session, "write").await.turn.unwrap();
+    files.lock(None);
+    let failed = results(&session).await;
+    assert!(failed.iter().any(|(_, text)| text.contains("it is locked")), "{failed:?}");
+    session.undo(turn).await.unwrap();
+    assert_eq!(files.all(), before);
+    assert_legal(&model);
+}
+
+#[test]
+fn a_crash_while_files_are_restored_leaves_all_of_them_restored() {
+    let model = writer();
+    // The turn itself crashes nowhere here: the undo does, before and after each of its commits.
+    for stop in stops() {
+        let (memory, files) = (store(), files());
+        let before = files.all();
+        let written = life(&memory, None, async |store| {
+            let (_, session) = open(&store, &model, &files).await;
+            let turn = ask(&session, "write").await.turn.unwrap();
+            session.close().await.unwrap();
+            turn
+        });
+        let turn: TaskId = written.unwrap();
+        let undone = life(&memory, Some(stop), async |store| {
+            let (_, session) = open(&store, &model, &files).await;
+            session.undo(turn).await.unwrap();
+        });
+        life(&memory, None, async |store| {
+            let (harness, session) = open(&store, &model, &files).await;
+            session.root().wait_idle().await.unwrap();
+            if files.all() != before {
+                session.undo(turn).await.unwrap();
+            }
+            assert_eq!(files.all(), before, "{stop:?}");
+            assert_eq!(harness.verify(session.id()).await.unwrap(), []);
+        });
+        if undone.is_some() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_turn_that_crashed_anywhere_can_be_undone() {
+    let model = writer();
+    let reached = explore(files, async |store, files| {
+        let (harness, session) = open(&store, &model, files).await;
+        let asked = session.root().submit(Input::text("write").request("a")).await.unwrap();
+        let turn = asked.answer().await.unwrap().turn.unwrap();
+        session.undo(turn).await.unwrap();
+        let held = files.all();
+        assert_eq!(held, self::files().all());
+        assert_eq!(harness.verify(session.id()).await.unwrap(), []);
+    });
+    assert!(reached > 20, "{reached} moments");
+    assert_legal(&model);
+}
+
+#[tokio::test]
+async fn a_turn_that_runs_is_not_undone() {
+    let gate = CancelToken::new();
+    let model = Scripted::new([Reply::text("one"), Reply::text("two").after_wait(&gate)]);
+    let (_, session) = open(&store(), &model, &files()).await;
+    let turn = ask(&session, "a").await.turn.unwrap();
+    let running = session.root().submit(Input::text("b")).await.unwrap();
+    let error = session.undo(turn).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Conflict);
+    let error = session.undo(running.turn().await.unwrap().unwrap()).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::NotFound);
+    gate.cancel();
+    running.answer().await.unwrap();
+    assert_eq!(session.undo(turn).await.unwrap(), Vec::<String>::new(), "it had changed no files");
+    assert_legal(&model);
+}
