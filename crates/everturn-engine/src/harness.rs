@@ -19,6 +19,7 @@ mod submission;
 mod task;
 mod turn;
 mod undo;
+pub mod view;
 mod worker;
 
 use std::{
@@ -55,6 +56,7 @@ pub use live::LiveSession;
 pub use models::Models;
 pub use submission::{Answer, Submission};
 pub use task::{Ended, TaskHandle};
+pub use view::ConversationView;
 pub use worker::{Worker, WorkerSettings};
 
 /// Runs agents: sessions with models, tools and policy.

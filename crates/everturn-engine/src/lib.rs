@@ -17,9 +17,10 @@ mod world;
 
 pub use extension::Extension;
 pub use harness::{
-    Agent, AgentChange, Answer, ApproveAll, Approver, CallOrder, Choice, ConversationHandle, Current, Ended,
-    Event, EventKind, Events, Harness, Input, LiveSession, Models, QueueMode, SessionSpec, Settings,
-    Submission, TaskHandle, TurnEnd, TurnOptions, TurnRecord, TurnView, WhenBusy, Worker, WorkerSettings,
+    Agent, AgentChange, Answer, ApproveAll, Approver, CallOrder, Choice, ConversationHandle,
+    ConversationView, Current, Ended, Event, EventKind, Events, Harness, Input, LiveSession, Models,
+    QueueMode, SessionSpec, Settings, Submission, TaskHandle, TurnEnd, TurnOptions, TurnRecord, TurnView,
+    WhenBusy, Worker, WorkerSettings, view,
 };
 pub use registry::Registry;
 pub use session::{BlobWriter, NewTask, Opener, Session, SessionReader, Transaction, WorkContext, watch};
