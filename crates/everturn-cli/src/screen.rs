@@ -50,6 +50,7 @@ impl Screen {
             | EventKind::Thinking { .. }
             | EventKind::CallEnded { .. }
             | EventKind::Usage { .. } => {}
+            _ => {}
         }
     }
 

@@ -25,6 +25,7 @@ mod task;
 mod tools;
 mod turn;
 mod undo;
+pub mod view;
 mod worker;
 
 use std::{
@@ -66,6 +67,7 @@ pub use models::Models;
 pub use submission::{Answer, Submission};
 pub use task::{Ended, TaskHandle};
 pub use tools::{Todo, TodoItem, TodoStatus, session_tools};
+pub use view::ConversationView;
 pub use worker::{Worker, WorkerSettings};
 
 /// Runs agents: sessions with models, tools and policy.

@@ -17,10 +17,10 @@ mod world;
 
 pub use extension::Extension;
 pub use harness::{
-    Agent, AgentChange, Answer, ApproveAll, Approver, Branch, CallOrder, Choice, ConversationHandle, Current,
-    Ended, Event, EventKind, Events, Harness, Input, Letter, LiveSession, Models, QueueMode, Sender,
-    SessionSpec, Settings, Submission, TaskHandle, Todo, TodoItem, TodoStatus, TurnEnd, TurnOptions,
-    TurnRecord, TurnView, WhenBusy, Worker, WorkerSettings, session_tools,
+    Agent, AgentChange, Answer, ApproveAll, Approver, Branch, CallOrder, Choice, ConversationHandle,
+    ConversationView, Current, Ended, Event, EventKind, Events, Harness, Input, Letter, LiveSession, Models,
+    QueueMode, Sender, SessionSpec, Settings, Submission, TaskHandle, Todo, TodoItem, TodoStatus, TurnEnd,
+    TurnOptions, TurnRecord, TurnView, WhenBusy, Worker, WorkerSettings, session_tools, view,
 };
 pub use registry::Registry;
 pub use session::{BlobWriter, NewTask, Opener, Session, SessionReader, Transaction, WorkContext, watch};

@@ -9,7 +9,7 @@
 //! | run what nobody has open | [`Worker`] |
 //! | keep typed state beside a conversation | [`Document`], [`Transaction`] |
 //! | keep conversations without agents | [`kernel`] |
-//! | follow what happens | [`watch`], [`Cursor`] |
+//! | follow what happens | [`Events`], [`view`], [`watch`], [`Cursor`] |
 //! | choose a store | [`store`] |
 //! | choose a model | [`models`], [`model`] |
 //! | write tools | [`tool`], [`tools`] |
@@ -34,11 +34,12 @@ pub use everturn_core::{
     prompt, retention, storage, submission, tool, usage, verify,
 };
 pub use everturn_engine::{
-    Agent, AgentChange, Answer, ApproveAll, Approver, Branch, CallOrder, Choice, ConversationHandle, Current,
-    Ended, Event, EventKind, Events, Extension, Harness, Input, Letter, LiveSession, Models, NewTask,
-    QueueMode, Registry, SessionReader, SessionSpec, Settings, Step, Submission, SystemClock, SystemEntropy,
-    Task, TaskContext, TaskError, TaskHandle, Todo, TodoItem, TodoStatus, Transaction, TurnEnd, TurnOptions,
-    TurnRecord, TurnView, WhenBusy, Worker, WorkerSettings, World, extension, session_tools, watch,
+    Agent, AgentChange, Answer, ApproveAll, Approver, Branch, CallOrder, Choice, ConversationHandle,
+    ConversationView, Current, Ended, Event, EventKind, Events, Extension, Harness, Input, Letter,
+    LiveSession, Models, NewTask, QueueMode, Registry, SessionReader, SessionSpec, Settings, Step,
+    Submission, SystemClock, SystemEntropy, Task, TaskContext, TaskError, TaskHandle, Todo, TodoItem,
+    TodoStatus, Transaction, TurnEnd, TurnOptions, TurnRecord, TurnView, WhenBusy, Worker, WorkerSettings,
+    World, extension, session_tools, view, watch,
 };
 
 /// Work that must finish, whatever happens to the process.

@@ -14,13 +14,13 @@ use everturn_core::{
 use super::{
     agent::{Agent, AgentChange},
     compact::CompactTask,
-    event::Events,
+    event::{Events, Source},
     input::{Input, WhenBusy},
     live::LiveSession,
     submission::Submission,
     turn::TurnTask,
 };
-use crate::{Transaction, task::Task};
+use crate::{Transaction, task::Task, watch::Start};
 
 /// A conversation of an open session.
 ///
@@ -135,9 +135,17 @@ impl ConversationHandle {
         Ok(Self::new(self.live.clone(), fork))
     }
 
-    /// Events of the conversation from now on.
-    pub async fn events(&self) -> Result<Events> {
-        Events::from_now(self.live.clone(), self.id).await
+    /// Events of the conversation.
+    ///
+    /// Shape: from now on, what the response and the calls have shown that run now comes first. From a cursor, the events of
+    /// the commits behind it; what an attempt has shown that may have begun before is withdrawn first
+    /// ([`AttemptDiscarded`](crate::EventKind::AttemptDiscarded)), and the output of calls that ran comes from its beginning, so
+    /// that applying the events is exact whatever was seen of them. A cursor beyond what is stored is answered by
+    /// [`Resync`](crate::EventKind::Resync), and all of the turn that runs.
+    ///
+    /// Errors: `NotFound` when there is no such conversation; `Invalid` for a cursor of another session.
+    pub async fn events(&self, from: impl Into<Start>) -> Result<Events> {
+        Events::from(Source::live(self.live.clone()), self.id, from.into()).await
     }
 
     /// Withdraws queued inputs, tells all work of the conversation to stop, and returns when it is idle. With the reach,

@@ -1,28 +1,33 @@
-//! Events of a conversation, derived from what was committed.
+//! Events of a conversation, derived from what was committed: for its owner from memory, for anyone else from the store.
 //!
 //! A follower keeps how far it has seen. Each time something was committed it compares that with the committed state
 //! and tells the difference: it holds no queue that could overflow, a slow follower gets larger deltas, and deltas are
 //! exact because they are cut from the stored value.
 
+mod begin;
+mod look;
+mod source;
 mod tell;
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use everturn_core::{
     Result,
+    approval::ApprovalRecord,
+    clock::{Clock, Timestamp},
     cursor::Cursor,
-    document::{Document, Scope},
-    entry::EntryRecord,
-    id::{ConversationId, EntryId, Seq, SubmissionId, TaskId},
+    id::{ConversationId, EntryId, SubmissionId, TaskId},
     message::{CallId, Outcome, Usage},
-    storage::{EntryQuery, Order},
-    submission::SubmissionState,
+    prompt::EpochReason,
 };
-use serde::Serialize;
-use tokio::sync::watch;
+use serde::{Serialize, Serializer};
 
-use super::{history::TurnRecord, live::LiveSession, turn::Partial};
-use tell::Seen;
+use super::{history::TurnRecord, live::LiveSession};
+use crate::{SessionReader, watch::Start};
+use begin::Beginning;
+use look::Follow;
+pub(super) use look::task_of;
+pub(super) use source::Source;
 
 /// Something that happened in a conversation, and the commit in which it did.
 ///
@@ -36,7 +41,8 @@ use tell::Seen;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Event {
-    /// The commit.
+    /// The commit: events from here are those of later commits. As JSON it is the cursor's text.
+    #[serde(serialize_with = "text")]
     pub cursor: Cursor,
     /// What happened.
     #[serde(flatten)]
@@ -99,6 +105,32 @@ pub enum EventKind {
         /// The arguments, as JSON.
         arguments: everturn_core::json::RawJson,
     },
+    /// A call's intent is committed: it runs, or will.
+    CallStarted {
+        /// The call.
+        call: CallId,
+    },
+    /// More output of a call that runs.
+    ///
+    /// What was shown of it from the offset on, if anything was, is withdrawn.
+    Output {
+        /// The call.
+        call: CallId,
+        /// Where it belongs, in bytes.
+        offset: usize,
+        /// What was added.
+        delta: String,
+    },
+    /// A person is asked.
+    ApprovalAsked {
+        /// The approval, open.
+        approval: ApprovalRecord,
+    },
+    /// An approval was decided, or has become void.
+    ApprovalDecided {
+        /// The approval, as it is now.
+        approval: ApprovalRecord,
+    },
     /// A call has ended.
     CallEnded {
         /// The call.
@@ -108,6 +140,43 @@ pub enum EventKind {
         /// What the model is told.
         text: String,
     },
+    /// An input was placed in the turn under way.
+    Steered {
+        /// The input.
+        submission: SubmissionId,
+        /// Its entry.
+        entry: EntryId,
+    },
+    /// A request failed in passing, and is sent again. Told while it waits.
+    Retry {
+        /// The step.
+        step: u32,
+        /// The attempt that comes.
+        attempt: u32,
+        /// When.
+        until: Timestamp,
+    },
+    /// The context was made shorter.
+    Compaction {
+        /// The entry that says so.
+        entry: EntryId,
+    },
+    /// The model was told all anew that it is told beside the messages.
+    Epoch {
+        /// The entry that says so.
+        entry: EntryId,
+        /// Why.
+        reason: EpochReason,
+    },
+    /// Another entry came: a notice, the application's own, a change of what the model is told, a new beginning.
+    Entry {
+        /// The entry.
+        entry: EntryId,
+        /// Its kind.
+        kind: String,
+    },
+    /// What was seen is not, or no longer, what happened: what comes stands for itself, from the turn on that runs.
+    Resync,
     /// The provider said what a request cost.
     Usage {
         /// The step.
@@ -119,7 +188,14 @@ pub enum EventKind {
     TurnEnded(TurnRecord),
 }
 
+/// A cursor as its text.
+pub(super) fn text<S: Serializer>(cursor: &Cursor, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_str(cursor)
+}
+
 /// Follows a conversation.
+///
+/// Promise: applying the events gives what is stored, however slow the follower is and whoever owns the session.
 ///
 /// ```
 /// # async fn example(asked: everturn_engine::Submission) -> everturn_core::Result<()> {
@@ -130,48 +206,66 @@ pub enum EventKind {
 /// # Ok(()) }
 /// ```
 pub struct Events {
-    live: LiveSession,
+    source: Source,
     conversation: ConversationId,
-    /// Ends with this submission's end; without one, with the session.
-    until: Option<SubmissionId>,
-    head: watch::Receiver<Seq>,
-    seen: Option<Seen>,
+    begin: Begin,
+    follow: Option<Follow>,
     ready: VecDeque<Event>,
     /// Whether something may have been committed that was not looked at to the end.
     is_due: bool,
     is_done: bool,
 }
 
+/// Where events begin.
+#[derive(Clone, Copy)]
+enum Begin {
+    /// With a submission's input; they end with its end.
+    Submission(SubmissionId),
+    Start(Start),
+}
+
 /// What a look found.
 struct Look {
-    seen: Option<Seen>,
+    follow: Option<Follow>,
     told: Vec<Event>,
+    /// Whether there is more.
+    is_due: bool,
     /// Whether the submission's end was told.
     is_end: bool,
 }
 
 impl Events {
     pub(super) fn of(live: LiveSession, conversation: ConversationId, until: SubmissionId) -> Self {
-        Self::new(live, conversation, Some(until), None)
+        Self::new(Source::live(live), conversation, Begin::Submission(until))
     }
 
-    pub(super) async fn from_now(live: LiveSession, conversation: ConversationId) -> Result<Self> {
-        let newest = live.entries(conversation, None, 1).await?;
-        let seen = Seen::after(newest.first().map_or(EntryId(0), |entry| entry.id));
-        Ok(Self::new(live, conversation, None, Some(seen)))
+    /// Errors: `NotFound` when there is no such conversation; `Invalid` for a cursor of another session.
+    pub(super) async fn from(source: Source, conversation: ConversationId, from: Start) -> Result<Self> {
+        let mut events = Self::new(source, conversation, Begin::Start(from));
+        events.source.hear();
+        // What comes from now on is what comes from here on.
+        if let Beginning::At(follow, told) = events.begin().await? {
+            events.follow = Some(*follow);
+            events.ready.extend(told);
+        }
+        Ok(events)
     }
 
-    fn new(
-        live: LiveSession,
-        conversation: ConversationId,
-        until: Option<SubmissionId>,
-        seen: Option<Seen>,
-    ) -> Self {
-        let head = live.session().0.head.subscribe();
-        Self { live, conversation, until, head, seen, ready: VecDeque::new(), is_due: true, is_done: false }
+    fn new(source: Source, conversation: ConversationId, begin: Begin) -> Self {
+        Self {
+            source,
+            conversation,
+            begin,
+            follow: None,
+            ready: VecDeque::new(),
+            is_due: true,
+            is_done: false,
+        }
     }
 
     /// The next event; none when there will be no more. Waiting can be given up at any time and loses nothing.
+    ///
+    /// Errors: the last that it gives, why the session was given up or cannot be read.
     pub async fn next(&mut self) -> Option<Result<Event>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -181,23 +275,26 @@ impl Events {
                 return None;
             }
             if !self.is_due {
-                // The session owns the sender: it lives as long as this follower.
-                let _ = self.head.changed().await;
+                self.source.news().await;
                 self.is_due = true;
             }
-            self.head.borrow_and_update();
+            self.source.hear();
             // Whether the session is shut is asked before the look: what was committed before that is told first.
-            let shut = self.live.check_open().err();
+            let shut = self.source.check_open().err();
             match (self.look().await, shut) {
                 (Ok(look), shut) => {
-                    self.is_due = !look.told.is_empty() && shut.is_some();
+                    self.is_due = look.is_due || (!look.told.is_empty() && shut.is_some());
                     self.is_done = look.is_end;
                     if let (true, false, Some(why)) = (look.told.is_empty(), look.is_end, shut) {
                         self.is_done = true;
                         return Some(Err(why));
                     }
-                    self.seen = look.seen;
+                    self.follow = look.follow;
                     self.ready.extend(look.told);
+                }
+                // That a store cannot answer for a moment ends nobody who only reads.
+                (Err(error), _) if self.source.is_stranger() && error.is_passing() => {
+                    self.source.pause().await;
                 }
                 (Err(error), _) => {
                     self.is_done = true;
@@ -206,84 +303,27 @@ impl Events {
             }
         }
     }
+}
 
-    /// Finds what was committed since the last look. Changes nothing: it can be given up at any time.
-    async fn look(&self) -> Result<Look> {
-        let mut look = Look { seen: self.seen.clone(), told: Vec::new(), is_end: false };
-        if look.seen.is_none() {
-            (look.seen, look.is_end) = self.begin().await?;
-        }
-        let Some(seen) = &mut look.seen else { return Ok(look) };
-        // The partial response first: what entries say that come later makes it old, and not the other way round.
-        let committed = self.live.committed(self.conversation.key(), Partial::KIND).await?;
-        let entries = self.entries_after(seen.entry()).await?;
-        let cursor = |seq| Cursor { session: self.live.id(), epoch: self.live.epoch(), seq };
-        let partial = match &committed {
-            Some(partial) => partial.read()?,
-            None => Partial::default(),
-        };
-        let shown_at = committed.map_or(Seq(0), |partial| partial.seq);
-        // In the order of commits, the partial response at its place among the entries.
-        let before = entries.partition_point(|entry| entry.seq <= shown_at);
-        let is_old = entries[before..].iter().any(|entry| entry.task == partial.turn);
-        for (at, entry) in entries.iter().enumerate() {
-            if at == before && !is_old {
-                look.told.extend(events(cursor(shown_at), seen.partial_came(&partial)));
-            }
-            look.told.extend(events(cursor(entry.seq), seen.entry_came(entry)));
-        }
-        if before == entries.len() {
-            look.told.extend(events(cursor(shown_at), seen.partial_came(&partial)));
-        }
-        self.cut_at_end(&mut look).await?;
-        Ok(look)
-    }
-
-    /// Entries behind one that was seen; memory knows when there are none.
-    async fn entries_after(&self, seen: EntryId) -> Result<Vec<EntryRecord>> {
-        let tail = self.live.session().0.state().tails.get(&self.conversation).copied();
-        if tail.is_some_and(|tail| tail <= seen) {
-            return Ok(Vec::new());
-        }
-        let lineage = self.live.conversation(self.conversation).await?.lineage.clone();
-        let query = EntryQuery {
-            after: Some(seen),
-            order: Order::OldestFirst,
-            ..EntryQuery::of(self.live.id(), lineage)
-        };
-        self.live.shared().opener.store.entries(query).await
-    }
-
-    /// Finds where a submission's events begin: at its input's entry, once it was placed; and whether they end without
-    /// one.
-    async fn begin(&self) -> Result<(Option<Seen>, bool)> {
-        let Some(id) = self.until else {
-            return Ok((None, false));
-        };
-        let record = self.live.submission_record(id).await?;
-        let (place, is_settled) = match &record.state {
-            SubmissionState::Placed(place) => (Some(*place), false),
-            SubmissionState::Settled { place, .. } => (*place, true),
-            SubmissionState::Queued(_) => (None, false),
-        };
-        let seen = place.map(|place| Seen::after(EntryId(place.entry.0 - 1)));
-        Ok((seen, is_settled && place.is_none()))
-    }
-
-    /// Leaves out what comes behind the submission's end.
-    async fn cut_at_end(&self, look: &mut Look) -> Result<()> {
-        let Some(id) = self.until else { return Ok(()) };
-        let Some(turn) = self.live.submission_record(id).await?.turn() else { return Ok(()) };
-        let is_end =
-            |event: &Event| matches!(&event.kind, EventKind::TurnEnded(record) if record.turn == turn);
-        if let Some(at) = look.told.iter().position(is_end) {
-            look.told.truncate(at + 1);
-            look.is_end = true;
-        }
-        Ok(())
+impl SessionReader {
+    /// Events of a conversation, whoever owns the session: in this process, in another, or nobody.
+    ///
+    /// Promise: the same events, in the same order, as its owner's [`events`](crate::ConversationHandle::events) tell; only
+    /// deltas may be cut elsewhere. A follower who comes when a wait for another attempt is over hears nothing of it.
+    /// Shape: as the owner's; they end only when the session is deleted.
+    /// Errors: `NotFound` when there is no such conversation; `Invalid` for a cursor of another session.
+    pub async fn events(
+        &self,
+        clock: Arc<dyn Clock>,
+        conversation: ConversationId,
+        from: impl Into<Start>,
+    ) -> Result<Events> {
+        Events::from(Source::stranger(self.clone(), clock), conversation, from.into()).await
     }
 }
 
-fn events(cursor: Cursor, told: Vec<EventKind>) -> impl Iterator<Item = Event> {
-    told.into_iter().map(move |kind| Event { cursor, kind })
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Events").field("conversation", &self.conversation).finish_non_exhaustive()
+    }
 }

@@ -3,14 +3,19 @@
 use everturn_core::{
     Error, Result,
     approval::ApprovalRecord,
+    clock::Clock,
     conversation::{Conversation, Lineage},
+    cursor::Cursor,
     document::{Document, Scope, ScopeKey},
     entry::EntryRecord,
     id::{ConversationId, EntryId, SessionId},
     storage::{ApprovalQuery, DocumentQuery, EntryQuery, Order, SessionRow, Store, TaskQuery},
 };
 
-use super::{document::Committed, watch::DocumentView};
+use super::{
+    document::Committed,
+    watch::{DocumentView, POLL},
+};
 
 /// Reads a session that someone else may own. It sees what is committed, and can write nothing.
 ///
@@ -92,16 +97,41 @@ impl SessionReader {
         self.store.entries(EntryQuery { after, limit, order: Order::OldestFirst, ..all }).await
     }
 
+    /// The newest commit.
+    pub(crate) async fn place(&self) -> Result<Cursor> {
+        let session = self.row.id;
+        let row = match self.store.session(session).await? {
+            Some(row) => row,
+            // Says why it is not there.
+            None => Self::open(self.store.clone(), session).await?.row,
+        };
+        Ok(Cursor { session, epoch: row.epoch, seq: row.head })
+    }
+
+    /// A document as it is committed.
+    pub(crate) async fn committed(&self, scope: ScopeKey, kind: &str) -> Result<Option<Committed>> {
+        let query = DocumentQuery { session: self.row.id, scope, kind: Some(kind.into()), at: None };
+        self.store.documents(query).await?.first().map(Committed::fold).transpose()
+    }
+
+    /// Returns when something may have been committed since the doorbell was heard last; gives what is heard now.
+    pub(crate) async fn doorbell(&self, clock: &dyn Clock, heard: u64) -> u64 {
+        tokio::select! {
+            rung = self.store.doorbell(heard) => rung,
+            () = clock.sleep(POLL) => heard,
+        }
+    }
+
+    /// Returns when a store that could not answer may be asked again.
+    pub(crate) async fn pause(clock: &dyn Clock) {
+        clock.sleep(POLL).await;
+    }
+
     /// A document's committed value; none where there is no such document.
     ///
     /// Errors: `Newer`, or `Invalid` when it does not read as a `T`.
     pub async fn snapshot<T: Document>(&self, scope: T::Scope) -> Result<Option<T>> {
-        let (session, scope) = (self.row.id, scope.key());
-        let query = DocumentQuery { session, scope, kind: Some(T::KIND.into()), at: None };
-        match self.store.documents(query).await?.first() {
-            Some(state) => Committed::fold(state)?.read().map(Some),
-            None => Ok(None),
-        }
+        self.committed(scope.key(), T::KIND).await?.map(|committed| committed.read()).transpose()
     }
 
     /// The documents that a scope has, whether or not their types are known, in the order in which they were created.

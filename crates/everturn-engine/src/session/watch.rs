@@ -33,7 +33,7 @@ pub use typed::{DocumentFrame, DocumentWatch};
 const PAGE: usize = 100;
 
 /// How long a doorbell is trusted: then the store is asked whether or not it rang.
-const POLL: Duration = Duration::from_secs(1);
+pub(super) const POLL: Duration = Duration::from_secs(1);
 
 /// Where a watch begins.
 ///
@@ -48,6 +48,12 @@ pub enum Start {
     Now,
     /// Behind a place that was seen before, by whomever and wherever.
     Cursor(Cursor),
+}
+
+impl From<Cursor> for Start {
+    fn from(cursor: Cursor) -> Self {
+        Self::Cursor(cursor)
+    }
 }
 
 impl From<Option<Cursor>> for Start {

@@ -4,6 +4,7 @@
 mod abort;
 mod calls;
 mod documents;
+mod events;
 mod failures;
 mod keeping;
 mod kernel;

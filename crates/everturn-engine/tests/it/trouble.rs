@@ -197,7 +197,7 @@ async fn a_closing_session_refuses_new_work() {
 #[tokio::test]
 async fn a_close_that_is_given_up_goes_on() {
     let (session, _) = scripted([]).await;
-    let mut events = session.root().events().await.unwrap();
+    let mut events = session.root().events(None).await.unwrap();
     let held = session.begin().await.unwrap();
     assert!(session.close().now_or_never().is_none(), "it waits for the line");
     drop(held);

@@ -16,7 +16,6 @@ use super::{CallState, CallTask, Ended, Intent, Phase, Running, asked::wait, out
 use crate::{
     harness::{
         agent::Agent,
-        budget::Spender,
         child::{self, Child, Start},
     },
     task::{Step, TaskError, panic_text},
