@@ -412,12 +412,12 @@ impl Shared {
         self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The policy of an agent. A name that nobody has given a policy means that nothing is allowed.
-    pub(crate) fn policy(&self, name: Option<&str>) -> Arc<Policy> {
+    /// The policy of an agent; none where nobody has given a policy the name that it has: then nothing is allowed.
+    pub(crate) fn policy(&self, name: Option<&str>) -> Option<Arc<Policy>> {
         let policies = self.policies.read().unwrap_or_else(PoisonError::into_inner);
         match name {
-            None => policies.default.clone(),
-            Some(name) => policies.named.get(name).cloned().unwrap_or_else(|| Arc::new(Policy::new())),
+            None => Some(policies.default.clone()),
+            Some(name) => policies.named.get(name).cloned(),
         }
     }
 

@@ -131,6 +131,14 @@ impl Transaction {
         Ok(())
     }
 
+    /// Stages the end of a turn's account: what it has spent is in those above.
+    pub(super) async fn close_account(&mut self, turn: TaskId) -> Result<()> {
+        match self.snapshot::<TurnAccount>(turn).await? {
+            Some(_) => self.retire::<TurnAccount>(turn).await,
+            None => Ok(()),
+        }
+    }
+
     async fn wake_for_room(&mut self, turn: TaskId) -> Result<()> {
         let signal = Signal { name: ROOM.into(), payload: RawJson::empty() };
         match self.signal(turn, signal).await {

@@ -7,12 +7,10 @@ use everturn_core::{
     clock::Timestamp,
     compaction::{Asking, Plan, Transcript, Trigger, Wanted, summary_request, weigh},
     context::Context,
-    entry::EntryRecord,
     id::{ConversationId, EntryId, TaskId},
     message::Stop,
     model::{Fault, FaultClass, ModelRef, Request},
     response::Response,
-    storage::{EntryQuery, Only, Order},
     task::{
         TaskFailure,
         tree::{Above, Forest},
@@ -24,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Shared, agent::Agent, turn::retry_wait, turn::shared};
 use crate::{
-    NewTask, Session, Transaction,
+    NewTask, Transaction,
     task::{Step, Task, TaskContext, TaskError},
 };
 
@@ -96,7 +94,8 @@ struct Compacting<'a> {
 impl Compacting<'_> {
     async fn run(mut self) -> Result<Step<CompactTask>> {
         let (session, conversation) = (self.cx.session(), self.cx.conversation());
-        let entries = visible(session, conversation).await?;
+        let lineage = session.conversation(conversation).await?.lineage.clone();
+        let entries = session.visible(lineage, None).await?;
         let transcript = Transcript { entries: &entries };
         let wanted = Wanted { keep_recent: self.shared.settings().keep_recent, room: self.input.room };
         let Some(plan) = self.shared.strategy.plan(&transcript, &wanted) else {
@@ -212,16 +211,6 @@ impl Compacting<'_> {
 
 fn fail(kind: &str, message: &str) -> Step<CompactTask> {
     Step::fail(TaskFailure::new(kind, message))
-}
-
-/// What a conversation sees from its newest head on.
-async fn visible(session: &Session, conversation: ConversationId) -> Result<Vec<EntryRecord>> {
-    let lineage = session.conversation(conversation).await?.lineage.clone();
-    let all = EntryQuery { order: Order::OldestFirst, ..EntryQuery::of(session.id(), lineage.clone()) };
-    let heads = EntryQuery { only: Only::Heads, limit: 1, ..EntryQuery::of(session.id(), lineage) };
-    let newest = session.store().entries(heads).await?;
-    let begin = newest.first().and_then(|entry| entry.head.map(|head| head.entry(entry.id).min(entry.id)));
-    session.store().entries(all.from(begin)).await
 }
 
 impl Transaction {

@@ -161,6 +161,16 @@ struct Opened {
 }
 
 impl Letter {
+    /// The key under which it lies: the sender's, but an input with a request id is known by that.
+    pub fn key(&self, sender: &Sender) -> String {
+        match self {
+            Self::Submit { conversation, input: Input { request: Some(request), .. } } => {
+                Mail::submit_key(*conversation, request)
+            }
+            _ => sender.key.clone(),
+        }
+    }
+
     fn open(self) -> Result<(Opened, Option<String>)> {
         use MailKind::{Abort, Cancel, Compact, Configure, Decide, Fork, Reset, Submit, Undo, Withdraw};
         let body = Body::default();
@@ -396,11 +406,8 @@ impl Harness {
     /// Errors: `NotFound` for an unknown session; `TooLarge` or `Invalid` for what is beyond the limits.
     pub async fn post(&self, session: SessionId, letter: Letter, sender: Sender) -> Result<Posted> {
         let opener = self.opener();
+        let key = letter.key(&sender);
         let (Opened { kind, conversation, request, body }, own) = letter.open()?;
-        let key = match (&request, conversation) {
-            (Some(request), Some(conversation)) => Mail::submit_key(conversation, request),
-            _ => sender.key,
-        };
         let mail = Mail {
             session,
             key,

@@ -36,6 +36,7 @@ pub(super) async fn end(
     };
     let entry = turn.append(tx, Entry::of(&record)?)?;
     tx.clear_deadline(turn.id());
+    tx.close_account(turn.id()).await?;
     if outcome == TurnEnd::Answered {
         turn.compact_ahead(shared, tx).await?;
     }

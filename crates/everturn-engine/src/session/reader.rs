@@ -74,12 +74,24 @@ impl Session {
 
     /// What is sent of all that a lineage sees.
     async fn context_of(&self, lineage: Lineage) -> Result<Context> {
+        Ok(Context::derive(&self.visible(lineage, None).await?))
+    }
+
+    /// What a lineage sees, oldest first, as far as a context may need it: from where it begins, or from where its newest
+    /// head says that it does.
+    pub(crate) async fn visible(&self, lineage: Lineage, begin: Option<EntryId>) -> Result<Vec<EntryRecord>> {
         let store = &self.0.opener.store;
-        let all = EntryQuery { order: Order::OldestFirst, ..EntryQuery::of(self.id(), lineage.clone()) };
-        let heads = EntryQuery { only: Only::Heads, limit: 1, ..EntryQuery::of(self.id(), lineage) };
-        let newest = store.entries(heads).await?;
-        let begin = newest.first().and_then(|entry| entry.head.map(|head| head.entry(entry.id)));
-        Ok(Context::derive(&store.entries(all.from(begin)).await?))
+        let begin = match begin {
+            Some(begin) => Some(begin),
+            None => {
+                let heads =
+                    EntryQuery { only: Only::Heads, limit: 1, ..EntryQuery::of(self.id(), lineage.clone()) };
+                let newest = store.entries(heads).await?;
+                newest.first().and_then(|entry| entry.head.map(|head| head.entry(entry.id)))
+            }
+        };
+        let all = EntryQuery { order: Order::OldestFirst, ..EntryQuery::of(self.id(), lineage) };
+        store.entries(all.from(begin)).await
     }
 
     /// What is sent at a cutoff, proven to be legal. It comes from memory unless something that came behind the cutoff

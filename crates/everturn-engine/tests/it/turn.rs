@@ -2,9 +2,12 @@
 
 mod agent;
 mod approvals;
+mod budget;
 mod children;
+mod compaction;
 mod gates;
 mod inbox;
+mod letters;
 mod output;
 mod prompt;
 mod reload;

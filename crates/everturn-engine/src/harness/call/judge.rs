@@ -38,7 +38,7 @@ pub(in crate::harness) struct Bench<'a> {
     agent: &'a Agent,
     selected: &'a Selected,
     /// The policies that a call has to pass: the conversation's own, then those of its owners.
-    policies: Vec<Arc<Policy>>,
+    policies: Vec<Option<Arc<Policy>>>,
     session: Vec<Rule>,
     env: Result<Env>,
 }
@@ -115,7 +115,11 @@ impl<'a> Bench<'a> {
         }
         let installed = [tool];
         let judged = Judged { tool, acts: &resolved, session: &self.session, installed: &installed };
-        let verdicts = self.policies.iter().map(|policy| policy.verdict(&judged));
+        let of_nobody = Policy::new();
+        let verdicts = self.policies.iter().map(|policy| match policy {
+            Some(policy) => policy.verdict(&judged),
+            None => of_nobody.verdict(&Judged { session: &[], installed: &[], ..judged }),
+        });
         let verdict = verdicts.reduce(Verdict::and).expect("there is the conversation's own policy");
         (verdict, resolved)
     }
@@ -156,7 +160,7 @@ impl<'a> Bench<'a> {
             directory: self.agent.directory.clone(),
             acts,
             verdict,
-            policy: self.policies[0].hash(),
+            policy: self.policies[0].as_ref().map(|policy| policy.hash()).unwrap_or_default(),
             preview,
         }
     }

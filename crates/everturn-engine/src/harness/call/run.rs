@@ -166,6 +166,8 @@ impl Running<'_> {
         };
         match stored.await {
             Ok(blob) => {
+                let end = ended.text.trim_end_matches('\n').len();
+                ended.text.truncate(end);
                 ended.text += &format!("\n(the whole output is kept as {blob})");
                 ended.whole = Some(blob);
             }

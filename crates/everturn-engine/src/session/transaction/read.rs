@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use everturn_core::{
     Error, Result,
-    compaction::weigh,
+    compaction::{tokens_of, weigh},
     context::Context,
     conversation::Conversation,
     entry::EntryRecord,
@@ -54,31 +54,45 @@ impl Transaction {
         }
     }
 
-    /// What of a conversation is sent, without what this transaction appends.
+    /// What of a conversation is sent, this transaction's own entries included.
     pub(crate) async fn context(&self, conversation: ConversationId) -> Result<Context> {
-        self.session.context(conversation, None).await
+        let lineage = self.conversation(conversation).await?.lineage;
+        let staged: Vec<EntryRecord> = self
+            .staged_entries()
+            .filter(|entry| lineage.sees(entry.conversation, entry.id))
+            .cloned()
+            .collect();
+        let head = |entry: &EntryRecord| entry.head.map(|head| head.entry(entry.id));
+        let begin = staged.iter().rev().find_map(head);
+        let mut entries = self.session.visible(lineage, begin).await?;
+        entries.extend(staged);
+        Ok(Context::derive(&entries))
     }
 
     /// About how many tokens a conversation's next request has, this transaction's own entries included.
     pub(crate) async fn tokens(&self, conversation: ConversationId) -> Result<u64> {
-        let committed = match self.staged_conversation(conversation) {
-            Some(_) => 0,
-            None => self.session.tokens(conversation).await?,
-        };
-        let staged = self.writes.iter().filter_map(|write| match write {
-            Write::Entry(entry) if entry.conversation == conversation => Some(entry),
+        let staged = || self.staged_entries().filter(|entry| entry.conversation == conversation);
+        let is_stored = self.staged_conversation(conversation).is_none();
+        if !is_stored || staged().any(|entry| entry.head.is_some() || !entry.edits.is_empty()) {
+            return Ok(tokens_of(&self.context(conversation).await?));
+        }
+        let messages = staged().flat_map(|entry| &entry.messages);
+        let more: u64 = messages.map(|message| weigh(message)).sum();
+        Ok(self.session.tokens(conversation).await? + more)
+    }
+
+    /// The entries that it appends, oldest first.
+    fn staged_entries(&self) -> impl DoubleEndedIterator<Item = &EntryRecord> {
+        self.writes.iter().filter_map(|write| match write {
+            Write::Entry(entry) => Some(entry),
             _ => None,
-        });
-        let messages = staged.flat_map(|entry| &entry.messages);
-        Ok(committed + messages.map(|message| weigh(message)).sum::<u64>())
+        })
     }
 
     /// The newest entry that a conversation sees, this transaction's own included.
     pub(crate) async fn newest(&self, conversation: ConversationId) -> Result<Option<EntryId>> {
-        let staged = self.writes.iter().rev().find_map(|write| match write {
-            Write::Entry(entry) if entry.conversation == conversation => Some(entry.id),
-            _ => None,
-        });
+        let mut staged = self.staged_entries().rev();
+        let staged = staged.find(|entry| entry.conversation == conversation).map(|entry| entry.id);
         let known = || self.session.0.state().tails.get(&conversation).copied();
         match staged.or_else(known) {
             Some(newest) => Ok(Some(newest)),
@@ -89,10 +103,7 @@ impl Transaction {
     /// The newest response in a conversation's context and the results of its calls, this transaction's own included.
     pub(crate) async fn last_response(&self, conversation: ConversationId) -> Result<LastResponse> {
         let mut messages = self.session.context_tail(conversation).await?;
-        let staged = self.writes.iter().filter_map(|write| match write {
-            Write::Entry(entry) if entry.conversation == conversation => Some(entry),
-            _ => None,
-        });
+        let staged = self.staged_entries().filter(|entry| entry.conversation == conversation);
         messages.extend(staged.flat_map(|entry| entry.messages.iter().cloned()));
         Ok(LastResponse::of(&messages))
     }
@@ -104,13 +115,8 @@ impl Transaction {
             Some(_) => self.session.inherited_standing(lineage.clone()).await?,
             None => self.session.standing(conversation).await?,
         };
-        for write in &self.writes {
-            if let Write::Entry(entry) = write
-                && lineage.sees(entry.conversation, entry.id)
-            {
-                standing.take(entry);
-            }
-        }
+        let staged = self.staged_entries().filter(|entry| lineage.sees(entry.conversation, entry.id));
+        staged.for_each(|entry| standing.take(entry));
         Ok(standing)
     }
 

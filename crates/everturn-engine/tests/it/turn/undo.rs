@@ -187,7 +187,7 @@ async fn what_a_turn_and_its_child_wrote_is_restored() {
     ask(&session, "b").await;
     let told = model.requests().pop().unwrap().texts();
     let note = &told[told.len() - 2];
-    assert!(note.contains("a, b, c, gone, new") && note.contains("What its commands did stays."), "{note}");
+    assert!(note.contains("a, b, c, gone, new") && note.contains("What commands did stays."), "{note}");
     assert_eq!(harness.verify(session.id()).await.unwrap(), []);
     assert_legal(&model);
 }
