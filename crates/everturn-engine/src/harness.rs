@@ -32,7 +32,7 @@ use everturn_core::{
     env::{Env, Nowhere},
     id::SessionId,
     model::ModelRef,
-    policy::Policy,
+    policy::{Layer, Policy},
     storage::{NewSession, SessionQuery, SessionRow, Store},
     verify::Finding,
 };
@@ -373,6 +373,11 @@ impl Settings {
     }
 }
 
+/// The policy that allows nothing: not even tools that declare no acts, which the code layer allows by their name.
+fn nothing() -> Policy {
+    Policy::new().rule(Layer::Code, "deny tool(*)".parse().expect("the text of a rule"))
+}
+
 impl Shared {
     /// What the host sets now.
     pub(crate) fn settings(&self) -> Arc<Settings> {
@@ -384,7 +389,7 @@ impl Shared {
         let policies = self.policies.read().unwrap_or_else(PoisonError::into_inner);
         match name {
             None => policies.default.clone(),
-            Some(name) => policies.named.get(name).cloned().unwrap_or_else(|| Arc::new(Policy::new())),
+            Some(name) => policies.named.get(name).cloned().unwrap_or_else(|| Arc::new(nothing())),
         }
     }
 
