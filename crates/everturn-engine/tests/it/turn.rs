@@ -3,6 +3,7 @@
 mod agent;
 mod approvals;
 mod children;
+mod control;
 mod gates;
 mod inbox;
 mod output;
