@@ -375,7 +375,7 @@ async fn what_an_application_says_while_a_request_runs_stands_behind_it() {
 }
 
 #[tokio::test]
-async fn what_an_application_appends_by_itself_while_a_request_runs() {
+async fn what_an_application_appends_while_a_request_runs_changes_no_prefix() {
     let gate = everturn_core::CancelToken::new();
     let model = Scripted::new([Reply::words("one two").then_wait(&gate), Reply::text("three")]);
     let harness = builder(&store(), &model).open().await.unwrap();
