@@ -31,7 +31,7 @@
 pub use everturn_core::{
     BoxFuture, CancelToken, Error, ErrorKind, Result, approval, clean, clock, context, conversation,
     cursor::Cursor, document, document::Document, entry, env, id, json, limits, message, model, policy,
-    prompt, retention, storage, submission, tool, usage, verify,
+    prompt, retention, storage, submission, usage, verify,
 };
 pub use everturn_engine::{
     Agent, AgentChange, Answer, ApproveAll, Approver, Branch, CallOrder, Choice, ConversationHandle,
@@ -46,6 +46,12 @@ pub use everturn_engine::{
 pub mod task {
     pub use everturn_core::task::*;
     pub use everturn_engine::task::*;
+}
+
+/// What models call: tools, and those that need the session.
+pub mod tool {
+    pub use everturn_core::tool::*;
+    pub use everturn_engine::tool::*;
 }
 
 /// Sessions without agents: a durable, typed store for conversations.

@@ -5,6 +5,7 @@ mod approvals;
 mod budget;
 mod children;
 mod compaction;
+mod control;
 mod gates;
 mod inbox;
 mod letters;

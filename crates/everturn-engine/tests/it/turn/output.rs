@@ -127,7 +127,7 @@ async fn a_result_of_a_hundred_megabytes_is_cut_and_kept_up_to_the_quota() {
     });
     let result = result.unwrap();
     assert!(result.truncated && result.text.len() < LIMIT + 300);
-    assert!(result.text.lines().count() <= 2_002, "{} lines", result.text.lines().count());
+    assert!(result.text.lines().count() <= 2_003, "{} lines", result.text.lines().count());
     assert!(result.text.contains("(104857600 bytes in all, the rest is left out)"));
     let whole = result.whole.unwrap();
     assert!(result.text.contains(&whole.to_string()), "the result names it");

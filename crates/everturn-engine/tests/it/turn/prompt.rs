@@ -373,3 +373,22 @@ async fn what_an_application_says_while_a_request_runs_stands_behind_it() {
     assert_prefixes(&session, &requests).await;
     assert_legal(&model);
 }
+
+#[tokio::test]
+async fn what_an_application_appends_while_a_request_runs_changes_no_prefix() {
+    let gate = everturn_core::CancelToken::new();
+    let model = Scripted::new([Reply::words("one two").then_wait(&gate), Reply::text("three")]);
+    let harness = builder(&store(), &model).open().await.unwrap();
+    let session = harness.create(spec()).await.unwrap();
+    let asked = session.root().submit(Input::text("first")).await.unwrap();
+    crate::support::until("the request runs", || model.count() == 1).await;
+    let mut tx = session.begin().await.unwrap();
+    tx.append(ROOT, Entry::new("app.note").message(Message::user("by the way"))).unwrap();
+    tx.commit().await.unwrap();
+    gate.cancel();
+    asked.answer().await.unwrap();
+    ask(&session, "second").await;
+    let requests = model.requests();
+    assert_prefixes(&session, &requests).await;
+    assert_legal(&model);
+}

@@ -220,3 +220,18 @@ async fn models_are_fallen_back_to_in_order_and_the_switch_is_recorded() {
     assert_eq!(epochs, 3, "each switch is on record");
     assert_legal(&model);
 }
+
+#[tokio::test]
+async fn a_turn_that_is_cancelled_while_it_waits_sends_nothing_more() {
+    let (clock, model) = (ManualClock::at(NOON), Scripted::new([busy(Some(60_000)), Reply::text("one")]));
+    let session = harness(&store(), &model, &clock).await.create(spec()).await.unwrap();
+    let asked = session.root().submit(Input::text("a")).await.unwrap();
+    until(&session).await;
+    assert!(asked.cancel().await.unwrap());
+    assert_eq!(asked.answer().await.unwrap().end, End::Cancelled);
+    assert_eq!(ends(&session).await, [(1, 1, RequestEnd::Failed)]);
+    clock.advance(Duration::from_mins(1));
+    assert_eq!(ask(&session, "b").await.text, "one");
+    assert_eq!(model.count(), 2);
+    assert_legal(&model);
+}
