@@ -8,8 +8,10 @@ use std::{
 };
 
 use everturn::{
-    Agent, Extension, Harness, Input, LiveSession, Models, SessionSpec, SystemClock, World,
+    Agent, Extension, Harness, Input, LiveSession, Models, SessionSpec, Step, SystemClock, Task, TaskContext,
+    TaskError, World,
     approval::Decision,
+    conversation::Ownership,
     entry::Entry,
     env::Env,
     id::ApprovalId,
@@ -60,6 +62,28 @@ impl Watching {
     }
 }
 
+/// Works in a conversation of its own, and waits.
+struct Nest;
+
+impl Task for Nest {
+    const NAME: &'static str = "example.nest";
+    type Input = ();
+    type State = bool;
+    type Output = ();
+
+    fn start(&self, _: &()) -> bool {
+        false
+    }
+
+    async fn step(&self, cx: &TaskContext, _: &(), is_built: bool) -> Result<Step<Self>, TaskError> {
+        let mut tx = cx.begin().await?;
+        if !is_built {
+            tx.create_conversation(Ownership::Task(cx.id()));
+        }
+        Ok(Step::wait_signal("fly", true).with(tx))
+    }
+}
+
 /// A harness of this process over the place's store, that asks before it reads.
 async fn asking(place: &Place) -> Harness {
     let directory = place.path().join(".everturn");
@@ -69,7 +93,7 @@ async fn asking(place: &Place) -> Harness {
     let root = place.path().to_owned();
     Harness::builder(store)
         .models(Models::new().provider("demo", Demo::new(Arc::new(SystemClock), Duration::ZERO)))
-        .install(Extension::new("coding").tools(coding()))
+        .install(Extension::new("coding").tools(coding()).task(Nest))
         .unwrap()
         .policy(Policy::default().rule(Layer::User, "ask read(**)".parse().unwrap()))
         .env(move |_| Ok(Env::new(Directory::open(&root)?)))
@@ -168,6 +192,8 @@ async fn a_tree_puts_a_branch_below_the_turn_that_it_leaves_from() {
         session.root().submit(Input::text("hello")).await.unwrap().answer().await.unwrap();
     }
     let first = session.turns().await.unwrap()[0].record.turn;
+    session.start_task::<Nest>(session.root().id(), &()).await.unwrap();
+    session.quiescent().await.unwrap();
     let fork = session.branch_from(first).await.unwrap();
     fork.submit(Input::text("hello")).await.unwrap().answer().await.unwrap();
     session.close().await.unwrap();
@@ -177,7 +203,15 @@ async fn a_tree_puts_a_branch_below_the_turn_that_it_leaves_from() {
         shown.lines().map(|line| (depth(line), line.split_whitespace().next().unwrap())).collect();
     assert_eq!(
         found,
-        [(0, "conversation"), (2, "turn"), (4, "conversation"), (6, "turn"), (2, "turn")],
+        [
+            (0, "conversation"),
+            (2, "turn"),
+            (4, "conversation"),
+            (6, "turn"),
+            (2, "turn"),
+            (2, "task"),
+            (4, "conversation")
+        ],
         "{shown}"
     );
     assert!(shown.contains(&format!("conversation {} (current)", fork.id())), "{shown}");
