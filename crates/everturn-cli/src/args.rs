@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as Group, Parser, Subcommand};
 use everturn::{
+    Cursor,
     id::{EntryId, SessionId, TaskId},
     json::RawJson,
     model::ModelRef,
@@ -150,6 +151,38 @@ pub(crate) enum Command {
         /// Name each entry's id in front of it.
         #[arg(long)]
         ids: bool,
+        /// Show instead what the model was told beside the messages: when it was told anew, and why.
+        #[arg(long, conflicts_with = "ids")]
+        epochs: bool,
+    },
+    /// Follow what happens in a session, whoever runs it, until Ctrl-C.
+    ///
+    /// Nothing is taken or changed. A session at rest is waited for.
+    #[command(after_help = "Examples:\n  everturn watch ID                           as it comes\n  \
+                            everturn watch ID --from CURSOR             what came since\n  \
+                            everturn watch ID --json | jq -c .type      one event a line, each with its cursor")]
+    Watch {
+        /// The session.
+        id: SessionId,
+        /// Begin behind this place, as --json and the last line on standard error name it.
+        #[arg(long, value_name = "CURSOR")]
+        from: Option<Cursor>,
+        /// Print JSON lines.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the branches of a session with their turns, and the sub-agents that work for them.
+    Tree {
+        /// The session.
+        id: SessionId,
+    },
+    /// Show what a session's requests cost: by model, by conversation, by turn, and in all.
+    Usage {
+        /// The session; the one that was used last, without it.
+        id: Option<SessionId>,
+        /// Print JSON lines.
+        #[arg(long)]
+        json: bool,
     },
     /// Show what a session works on: its tasks, what each does or waits for, and what hangs on what.
     ///

@@ -13,7 +13,10 @@ mod sessions;
 mod show;
 mod signal;
 mod tasks;
+mod tree;
 mod upkeep;
+mod usage;
+mod watch;
 
 use everturn::{json::RawJson, storage::SearchQuery, task::Signal};
 
@@ -41,7 +44,11 @@ pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
         Command::Purge { id, entry, yes: _ } => end::purge(&place, id, entry).await,
         Command::Backup { file } => upkeep::backup(&place, file).await,
         Command::Vacuum => upkeep::vacuum(&place).await,
-        Command::Show { id, ids } => show::run(&place, id, ids).await,
+        Command::Show { id, epochs: true, .. } => show::epochs(&place, id).await,
+        Command::Show { id, ids, epochs: false } => show::run(&place, id, ids).await,
+        Command::Watch { id, from, json } => watch::run(&place, id, from, json).await,
+        Command::Tree { id } => tree::run(&place, id).await,
+        Command::Usage { id, json } => usage::run(&place, id, json).await,
         Command::Tasks { id, all, json } => tasks::run(&place, id, all, json).await,
         Command::Signal { id, task, name, payload, key } => {
             let payload = payload.map_or_else(|| RawJson::of(&()), Ok)?;

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     exit::{Exit, Failure},
-    screen::{Screen, put},
+    screen::{Screen, try_put},
     signal::{Signal, Signals},
 };
 
@@ -112,6 +112,11 @@ fn tell(session: &LiveSession, answer: &Answer, form: &mut Form) -> Result<Exit,
 
 /// Prints a JSON line.
 pub(crate) fn line(value: &impl serde::Serialize) -> io::Result<()> {
+    try_line(value).map(drop)
+}
+
+/// The same; gives whether anyone reads it.
+pub(crate) fn try_line(value: &impl serde::Serialize) -> io::Result<bool> {
     let text = serde_json::to_string(value).expect("events have a JSON form");
-    put(&(text + "\n"))
+    try_put(&(text + "\n"))
 }

@@ -29,6 +29,7 @@ pub(crate) const PAGE: usize = 500;
 pub(crate) struct Host {
     pub(crate) config: Config,
     pub(crate) harness: Harness,
+    pub(crate) models: Models,
 }
 
 /// Whether a store that is not there is created.
@@ -41,8 +42,14 @@ pub(crate) enum Missing {
 impl Host {
     pub(crate) async fn open(place: &Place, missing: Missing) -> Result<Self, Failure> {
         let config = Config::load(place)?;
-        let harness = harness(&config, missing).await?;
-        Ok(Self { config, harness })
+        Self::of(config, missing).await
+    }
+
+    /// A host over a store, with all models and tools that are built in.
+    pub(crate) async fn of(config: Config, missing: Missing) -> Result<Self, Failure> {
+        let models = models(&config)?;
+        let harness = harness(&config, missing, models.clone()).await?;
+        Ok(Self { config, harness, models })
     }
 
     /// The session that was asked for, or a new one that is called by its first question.
@@ -125,22 +132,24 @@ impl Host {
     }
 }
 
-/// A harness over a store, with all models and tools that are built in.
-pub(crate) async fn harness(config: &Config, missing: Missing) -> Result<Harness, Failure> {
-    let world = World::system();
-    if let (Missing::Create, Some(path)) = (missing, config.store.strip_prefix("sqlite:")) {
-        create_directory(Path::new(path))?;
-    }
-    let options = Options { must_exist: missing == Missing::Refuse, ..Options::new(world.owner()) };
-    let store = store::open(&config.store, options).await.map_err(|error| Failure::store(&error))?;
+/// All models that are built in.
+fn models(config: &Config) -> Result<Models, Failure> {
     let chat = ChatConfig {
         key: config.chat.key.clone(),
         endpoint_key: config.chat.endpoint_key.clone(),
         ..ChatConfig::new(&config.chat.base_url)
     };
     let chat = Chat::new(chat, Arc::new(SystemClock)).map_err(|error| Failure::usage(error.to_string()))?;
-    let models =
-        Models::new().provider("chat", chat).provider("demo", Demo::new(Arc::new(SystemClock), PACE));
+    Ok(Models::new().provider("chat", chat).provider("demo", Demo::new(Arc::new(SystemClock), PACE)))
+}
+
+async fn harness(config: &Config, missing: Missing, models: Models) -> Result<Harness, Failure> {
+    let world = World::system();
+    if let (Missing::Create, Some(path)) = (missing, config.store.strip_prefix("sqlite:")) {
+        create_directory(Path::new(path))?;
+    }
+    let options = Options { must_exist: missing == Missing::Refuse, ..Options::new(world.owner()) };
+    let store = store::open(&config.store, options).await.map_err(|error| Failure::store(&error))?;
     let harness = Harness::builder(store).world(world).models(models).env(environment);
     Ok(harness.install(Extension::new("coding").tools(coding()))?.open().await?)
 }

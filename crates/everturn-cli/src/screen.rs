@@ -1,13 +1,17 @@
 //! What a person sees: text that is clean, styled where the terminal can show it.
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    collections::HashMap,
+    io::{self, IsTerminal, Write},
+};
 
 use everturn::{
-    EventKind,
+    EventKind, TurnEnd,
+    approval::{ApprovalRecord, ApprovalState, Decision, Question},
     clean::{self, Cleaner},
     clock::Timestamp,
     json::RawJson,
-    message::Outcome,
+    message::{CallId, Outcome},
     usage::Total,
 };
 
@@ -19,6 +23,10 @@ pub(crate) struct Screen {
     cleaner: Cleaner,
     /// Whether the cursor stands behind text.
     is_in_line: bool,
+    /// Whether the reader has gone.
+    is_gone: bool,
+    /// The calls under way, by what they were made as.
+    calls: HashMap<CallId, String>,
     /// The first fault of writing. The work goes on all the same: it is committed.
     lost: Option<io::Error>,
 }
@@ -26,7 +34,14 @@ pub(crate) struct Screen {
 impl Screen {
     pub(crate) fn new() -> Self {
         let is_styled = io::stdout().is_terminal() && variable("NO_COLOR").is_none();
-        Self { is_styled, cleaner: Cleaner::default(), is_in_line: false, lost: None }
+        Self {
+            is_styled,
+            cleaner: Cleaner::default(),
+            is_in_line: false,
+            is_gone: false,
+            calls: HashMap::new(),
+            lost: None,
+        }
     }
 
     /// Whether anyone watches.
@@ -39,16 +54,43 @@ impl Screen {
         match event {
             EventKind::Text { delta, .. } => self.stream(delta),
             EventKind::AttemptDiscarded { .. } => self.note("(that answer was cut off)"),
-            EventKind::CallProposed { name, arguments, .. } => self.note(&call(name, arguments)),
-            EventKind::CallEnded { outcome, text, .. } if *outcome != Outcome::Ok => {
-                self.note(&failed(outcome, text));
+            EventKind::CallProposed { call: id, name, arguments } => {
+                self.calls.insert(id.clone(), name.clone());
+                self.note(&call(name, arguments));
             }
-            EventKind::TurnEnded(_) => self.end_line(),
+            EventKind::CallStarted { call } => {
+                let name = self.calls.get(call).map_or(call.0.as_str(), String::as_str);
+                let text = format!("  {name} runs");
+                self.note(&text);
+            }
+            EventKind::CallEnded { call, outcome, text } => {
+                self.calls.remove(call);
+                if *outcome != Outcome::Ok {
+                    self.note(&failed(outcome, text));
+                }
+            }
+            EventKind::ApprovalAsked { approval } => self.note(&asks(approval)),
+            EventKind::ApprovalDecided { approval } => self.note(&format!("  {}", decided(approval))),
+            EventKind::Steered { submission, .. } => self.note(&format!("(steered: input {submission})")),
+            EventKind::Retry { attempt, until, .. } => {
+                self.note(&format!("(attempt {attempt} at {} UTC)", moment(*until)));
+            }
+            EventKind::Compaction { .. } => self.note("(the context was made shorter)"),
+            EventKind::Resync => self.note("(what was shown may not have happened; from here on it did)"),
+            EventKind::TurnEnded(record) => {
+                self.end_line();
+                self.calls.clear();
+                if record.outcome != TurnEnd::Answered {
+                    self.note(&format!("turn {} {}", record.turn, ended(&record.outcome)));
+                }
+            }
             // What it cost and where it stands is asked for; a call that went well speaks through the answer.
             EventKind::TurnStarted { .. }
             | EventKind::RequestStarted { .. }
             | EventKind::Thinking { .. }
-            | EventKind::CallEnded { .. }
+            | EventKind::Output { .. }
+            | EventKind::Epoch { .. }
+            | EventKind::Entry { .. }
             | EventKind::Usage { .. } => {}
             _ => {}
         }
@@ -96,9 +138,15 @@ impl Screen {
         }
         let plain = text.strip_suffix("\x1b[0m\n").map_or(text, |_| "\n");
         self.is_in_line = !plain.ends_with('\n');
-        if let Err(fault) = put(text) {
-            self.lost.get_or_insert(fault);
+        match try_put(text) {
+            Ok(is_read) => self.is_gone |= !is_read,
+            Err(fault) => _ = self.lost.get_or_insert(fault),
         }
+    }
+
+    /// Whether the reader has gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_gone
     }
 
     /// Whether all of it was written.
@@ -107,12 +155,13 @@ impl Screen {
     }
 }
 
-/// Writes to standard output. A reader that has gone (a closed pipe) wanted no more, and that is no fault.
-pub(crate) fn put(text: &str) -> io::Result<()> {
+/// Writes to standard output, and gives whether anyone reads it. A reader that has gone (a closed pipe) wanted no more, and
+/// that is no fault.
+pub(crate) fn try_put(text: &str) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(fault) if fault.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
+        Err(fault) if fault.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true),
     }
 }
 
@@ -121,6 +170,52 @@ pub(crate) fn call(name: &str, arguments: &RawJson) -> String {
     let short: String = arguments.get().chars().take(100).collect();
     let more = if short.len() < arguments.get().len() { "…" } else { "" };
     format!("· {name} {short}{more}")
+}
+
+/// A question in one line, with how it is answered.
+pub(crate) fn asks(approval: &ApprovalRecord) -> String {
+    let id = approval.id;
+    let what = match &approval.question {
+        Question::Call { tool, arguments, .. } => format!("may this run? {}", call(tool, arguments)),
+        Question::Unknown { tool, arguments } => format!("has this run? {}", call(tool, arguments)),
+        Question::Person { text, .. } => text.clone(),
+    };
+    format!("approval {id}: {what} (`everturn approve {id}` answers)")
+}
+
+/// What has become of a question, in words.
+pub(crate) fn decided(approval: &ApprovalRecord) -> String {
+    match &approval.state {
+        ApprovalState::Open => "nobody has decided".into(),
+        ApprovalState::Void { reason, .. } => format!("approval {} is void: {reason}", approval.id),
+        ApprovalState::Decided { decision, actor, .. } => {
+            let what = match decision {
+                Decision::Allow => "allowed".into(),
+                Decision::AllowForSession => "allowed for this session".into(),
+                Decision::Deny { reason } => format!("declined: {reason}"),
+                Decision::Edit { .. } => "allowed with other arguments".into(),
+                Decision::Happened { .. } => "it has run".into(),
+                Decision::DidNotHappen => "it has not run".into(),
+                Decision::Stop => "stopped".into(),
+                Decision::Answer { text } => format!("answered: {text}"),
+            };
+            format!("approval {}, by {actor}: {what}", approval.id)
+        }
+    }
+}
+
+/// How a turn ended, in words.
+pub(crate) fn ended(end: &TurnEnd) -> String {
+    match end {
+        TurnEnd::HandedOff => "handed off: the conversation begins anew".into(),
+        TurnEnd::Cancelled { reason } if reason != end.word() => format!("cancelled ({reason})"),
+        TurnEnd::Failed { kind, message } => format!("failed ({kind}: {message})"),
+        TurnEnd::OutOfBudget { limit } => format!("out of budget ({limit})"),
+        TurnEnd::Standstill { repeats } => {
+            format!("standstill (the same calls with the same results, {repeats} times in a row)")
+        }
+        other => other.word().into(),
+    }
 }
 
 fn failed(outcome: &Outcome, text: &str) -> String {

@@ -201,6 +201,5 @@ async fn host(directory: &Path, missing: Missing) -> Result<Host, Failure> {
         thinking: Thinking::Default,
         chat: Chat { base_url: "http://127.0.0.1:1/v1".into(), key: None, endpoint_key: None },
     };
-    let harness = host::harness(&config, missing).await?;
-    Ok(Host { config, harness })
+    Host::of(config, missing).await
 }

@@ -8,4 +8,5 @@ mod keeping;
 mod kill;
 mod place;
 mod tasks;
+mod watching;
 mod wire;

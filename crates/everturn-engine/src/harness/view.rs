@@ -9,7 +9,7 @@ use everturn_core::{
     cursor::Cursor,
     id::{ConversationId, SubmissionId, TaskId},
     json::RawJson,
-    message::{CallId, Message, Outcome},
+    message::{CallId, End, Message, Outcome},
     storage::EntryQuery,
     submission::{Delivery, SubmissionRecord},
     task::{TaskRecord, TaskState},
@@ -348,10 +348,11 @@ impl Viewing {
             {
                 match &**message {
                     Message::Result(result) => {
-                        _ = results.insert(result.call.clone(), result.outcome.clone())
+                        _ = results.insert(result.call.clone(), result.outcome.clone());
                     }
                     Message::Assistant(response) => {
-                        calls.extend(response.calls().cloned());
+                        // Of one that was cut off nothing is called.
+                        calls.extend(response.calls().filter(|_| response.end == End::Complete).cloned());
                         break 'pages;
                     }
                     _ => {}

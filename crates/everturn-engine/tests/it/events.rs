@@ -12,11 +12,12 @@ use everturn_core::{
     model::FaultClass,
     policy::{Layer, Policy},
     storage::Store,
-    tool::{CallContext, Tool, ToolResult},
+    tool::{CallContext, Tool, ToolError, ToolResult},
 };
 use everturn_engine::{
     Event, EventKind, Events, Extension, Harness, Input, LiveSession, Models, SessionReader, Settings,
     SystemEntropy, World,
+    tool::{Does, SessionCall, SessionTool, Spawn},
     view::{CallStanding, TurnPhase},
     watch::Start,
 };
@@ -53,6 +54,22 @@ impl Tool for Pouring {
     }
 }
 
+/// A tool that has a sub-agent do it.
+struct Delegating;
+
+impl SessionTool for Delegating {
+    const NAME: &'static str = "delegate";
+    type Arguments = Empty;
+
+    fn description(&self) -> &str {
+        "Has it done."
+    }
+
+    async fn run(&self, _: &SessionCall, _: Empty) -> Result<Does, ToolError> {
+        Ok(Does::Spawn(Spawn::new("do it")))
+    }
+}
+
 /// A session whose world stands still, and what is needed to watch it.
 struct Scene {
     store: Store,
@@ -78,7 +95,7 @@ impl Scene {
         let world = World { clock: Arc::new(self.clock.clone()), entropy: Arc::new(SystemEntropy) };
         Harness::builder(self.store.clone())
             .models(Models::new().provider("scripted", self.model.clone()))
-            .install(Extension::new("test").tool(self.pouring.clone()))
+            .install(Extension::new("test").tool(self.pouring.clone()).session_tool(Delegating))
             .unwrap()
             .settings(Settings { flush_ms: 0, ..Settings::default() })
             .world(world)
@@ -417,4 +434,35 @@ async fn a_view_goes_on_with_the_events_behind_its_cursor() {
     assert_eq!(types(&told), ["attempt_discarded", "request_started", "text", "usage", "turn_ended"]);
     let view = session.root().view().await.unwrap();
     assert_eq!((view.turn, view.usage.requests, view.usage.usage.input), (None, 1, Some(2)));
+}
+
+#[tokio::test]
+async fn a_view_shows_the_sub_agents_at_work() {
+    let gate = CancelToken::new();
+    let scene = Scene::new([
+        Reply::calls([("delegate", "{}")]),
+        Reply::words("at it ").then_wait(&gate),
+        Reply::text("it is done"),
+    ]);
+    let session = scene.harness().await.create(spec()).await.unwrap();
+    let mut events = session.root().events(None).await.unwrap();
+    let asked = session.root().submit(Input::text("see to it")).await.unwrap();
+    until(&mut events, |kind| matches!(kind, EventKind::CallStarted { .. })).await;
+    let view = loop {
+        let view = scene.reader(&session).await.view(ROOT).await.unwrap();
+        if !view.children.is_empty() {
+            break view;
+        }
+        tokio::task::yield_now().await;
+    };
+    let turn = view.turn.unwrap();
+    let child = &view.children[0];
+    assert_eq!((turn.phase, &turn.calls[0].state), (TurnPhase::Calling, &CallStanding::Running));
+    assert_eq!(turn.calls[0].call.0, format!("c{}", child.owner));
+    assert_eq!((child.phase, child.is_background), (Some(TurnPhase::Requesting), false));
+    let inside = session.conversation_handle(child.conversation).view().await.unwrap();
+    assert_eq!(inside.turn.map(|turn| turn.turn), child.turn);
+    gate.cancel();
+    assert_eq!(asked.answer().await.unwrap().text, "it is done");
+    assert!(session.root().view().await.unwrap().children.is_empty(), "nobody works any more");
 }

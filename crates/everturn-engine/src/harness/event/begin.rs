@@ -70,7 +70,7 @@ impl Events {
         };
         let seen = Seen::after(EntryId(place.entry.0 - 1));
         let now = self.source.place().await?;
-        let follow = Follow { seen, place: Cursor { seq: Seq(0), ..now } };
+        let follow = Follow { seen, place: Cursor { seq: Seq(0), ..now }, is_there: false };
         Ok(Beginning::At(Box::new(follow), Vec::new()))
     }
 }
@@ -90,7 +90,7 @@ async fn now(source: &Source, conversation: ConversationId, place: Cursor) -> Re
             seen = seen.with_call(call_id(task.id), call);
         }
     }
-    Ok(Follow { seen, place })
+    Ok(Follow { seen, place, is_there: false })
 }
 
 /// From the beginning of the turn that runs, or from now on, for who has seen what did not happen.
@@ -108,7 +108,7 @@ pub(super) async fn resync(
     };
     let input: <TurnTask as Task>::Input = turn.input.read()?;
     let seen = Seen::after(EntryId(input.first.0 - 1));
-    Ok((Follow { seen, place }, told))
+    Ok((Follow { seen, place, is_there: false }, told))
 }
 
 /// From a place that was seen before. What an attempt may have shown until then, and is told again, is withdrawn.
@@ -148,7 +148,7 @@ async fn behind(
             kind: EventKind::AttemptDiscarded { step, attempt },
         }));
     }
-    Ok((Follow { seen, place: cursor }, told))
+    Ok((Follow { seen, place: cursor, is_there: false }, told))
 }
 
 /// What commits behind a place have changed.

@@ -32,6 +32,8 @@ pub(super) struct Follow {
     pub(super) seen: Seen,
     /// The newest commit when it looked last.
     pub(super) place: Cursor,
+    /// Whether it has seen all up to there.
+    pub(super) is_there: bool,
 }
 
 impl Events {
@@ -50,6 +52,9 @@ impl Events {
             },
         };
         let place = self.source.place().await?;
+        if follow.is_there && place == follow.place {
+            return Ok(Look { follow: Some(follow), ..look });
+        }
         if is_lost(&self.source, &follow.place, &place).await? {
             (follow, look.told) = begin::resync(&self.source, self.conversation, place).await?;
         }
@@ -59,7 +64,7 @@ impl Events {
         let cursor = |seq| Cursor { session: place.session, epoch, seq };
         let told = follow.seen.tell(&glance).into_iter();
         look.told.extend(told.map(|(seq, kind)| Event { cursor: cursor(seq), kind }));
-        follow.place = place;
+        (follow.place, follow.is_there) = (place, !glance.is_cut);
         (look.follow, look.is_due) = (Some(follow), glance.is_cut);
         self.cut_at_end(&mut look).await?;
         Ok(look)
