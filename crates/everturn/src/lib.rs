@@ -29,16 +29,17 @@
 //! ```
 
 pub use everturn_core::{
-    BoxFuture, CancelToken, Error, ErrorKind, Result, approval, clean, clock, context, conversation,
+    BoxFuture, CancelToken, Error, ErrorKind, Result, approval, budget, clean, clock, context, conversation,
     cursor::Cursor, document, document::Document, entry, env, id, json, limits, message, model, policy,
     prompt, retention, storage, submission, tool, usage, verify,
 };
 pub use everturn_engine::{
     Agent, AgentChange, Answer, ApproveAll, Approver, CallOrder, Choice, ConversationHandle, Current, Ended,
     Event, EventKind, Events, Extension, Harness, Input, Letter, LiveSession, Models, NewTask, QueueMode,
-    Registry, SessionReader, SessionSpec, Settings, Step, Submission, SystemClock, SystemEntropy, Task,
-    TaskContext, TaskError, TaskHandle, Todo, TodoItem, TodoStatus, Transaction, TurnEnd, TurnOptions,
-    TurnRecord, TurnView, WhenBusy, Worker, WorkerSettings, World, extension, session_tools, watch,
+    Registry, Sender, SessionReader, SessionSpec, Settings, Step, Submission, SystemClock, SystemEntropy,
+    Taking, Task, TaskContext, TaskError, TaskHandle, Todo, TodoItem, TodoStatus, Transaction, TurnEnd,
+    TurnOptions, TurnRecord, TurnView, WhenBusy, Worker, WorkerSettings, World, extension, session_tools,
+    watch,
 };
 
 /// Work that must finish, whatever happens to the process.

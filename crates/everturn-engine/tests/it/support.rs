@@ -242,11 +242,7 @@ pub(crate) fn stops() -> impl Iterator<Item = Stop> {
 }
 
 /// One life over what the lives before have left; none when it was stopped.
-pub(crate) fn life<T>(
-    memory: &Store,
-    stop: Option<Stop>,
-    live: impl AsyncFnOnce(Store) -> T,
-) -> Option<T> {
+pub(crate) fn life<T>(memory: &Store, stop: Option<Stop>, live: impl AsyncFnOnce(Store) -> T) -> Option<T> {
     // The runtime is the process: dropping it ends every task where it stands.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let stopped = CancelToken::new();

@@ -184,8 +184,7 @@ async fn steers_are_placed_one_at_a_time_where_the_host_says_so() {
     harness.set(Settings { steers: QueueMode::One, ..harness.settings() }).unwrap();
     let submit = async |input: Input| session.root().submit(input).await.unwrap();
     let asked = submit(Input::text("a")).await;
-    let steers =
-        [submit(Input::text("s1").steer()).await, submit(Input::text("s2").steer()).await];
+    let steers = [submit(Input::text("s1").steer()).await, submit(Input::text("s2").steer()).await];
     gate.cancel();
     asked.answer().await.unwrap();
     for (steer, step) in steers.iter().zip([2, 3]) {

@@ -156,7 +156,8 @@ async fn what_a_failed_attempt_has_shown_is_withdrawn_and_kept() {
     }
     assert_eq!(discarded, [(1, 1)]);
     let of = |wanted: u32| {
-        let text = shown.iter().filter(|(_, attempt, _)| *attempt == wanted).map(|(_, _, delta)| delta.as_str());
+        let text =
+            shown.iter().filter(|(_, attempt, _)| *attempt == wanted).map(|(_, _, delta)| delta.as_str());
         text.collect::<String>()
     };
     assert!("half of it".starts_with(&of(1)) && !of(1).is_empty(), "{shown:?}");
@@ -194,18 +195,25 @@ async fn what_the_server_says_of_retrying_wins_over_the_class() {
 
 #[tokio::test]
 async fn models_are_fallen_back_to_in_order_and_the_switch_is_recorded() {
-    let (clock, model) = (ManualClock::at(NOON), Scripted::answering(|request| match &*request.model {
-        "third" => Reply::pieces([Ok(Delta::Text("three".into())), Ok(Delta::End(everturn_core::message::Stop::Answer))]),
-        "second" => Reply::fault(FaultClass::Auth, "no key"),
-        _ => Reply::fault(FaultClass::Quota, "no credit"),
-    }));
+    let (clock, model) = (
+        ManualClock::at(NOON),
+        Scripted::answering(|request| match &*request.model {
+            "third" => Reply::pieces([
+                Ok(Delta::Text("three".into())),
+                Ok(Delta::End(everturn_core::message::Stop::Answer)),
+            ]),
+            "second" => Reply::fault(FaultClass::Auth, "no key"),
+            _ => Reply::fault(FaultClass::Quota, "no credit"),
+        }),
+    );
     let harness = harness(&store(), &model, &clock).await;
     let fallbacks = ["other/second", "other/third"].map(|model| model.parse().unwrap()).into();
     harness.set(Settings { fallbacks, ..harness.settings() }).unwrap();
     let session = harness.create(SessionSpec::model("scripted/first".parse().unwrap())).await.unwrap();
     let answer = ask(&session, "a").await;
     assert_eq!((answer.text.as_str(), answer.steps), ("three", 1));
-    let asked: Vec<_> = session.usage().await.unwrap().iter().map(|row| (row.attempt, row.model.clone())).collect();
+    let asked: Vec<_> =
+        session.usage().await.unwrap().iter().map(|row| (row.attempt, row.model.clone())).collect();
     let expected = [(1, "scripted/first"), (2, "other/second"), (3, "other/third")];
     assert_eq!(asked, expected.map(|(attempt, model)| (attempt, model.to_owned())));
     let epochs = kinds(&session).await.iter().filter(|kind| *kind == "et.epoch").count();
