@@ -1,17 +1,25 @@
 //! The commands, one file each.
 
+mod abort;
+mod approvals;
 mod archive;
 mod chat;
+mod config;
+mod decide;
 mod demo;
 mod doctor;
 mod end;
+mod fork;
 mod label;
+mod reset;
 mod resume;
+mod rework;
 mod run;
 mod search;
 mod sessions;
 mod show;
 mod signal;
+mod steer;
 mod tasks;
 mod tree;
 mod upkeep;
@@ -22,16 +30,20 @@ use everturn::{json::RawJson, storage::SearchQuery, task::Signal};
 
 use self::signal::Told;
 use crate::{
-    args::{Args, Command, Which},
+    args::{Args, Command, ConfigCommand, Rules, Which},
     exit::{Exit, Failure},
 };
 
 /// Runs what was asked for.
 pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
     let Args { place, command } = args;
-    match command.unwrap_or_else(|| Command::Chat(Which::default())) {
-        Command::Chat(which) => chat::run(&place, &which).await,
-        Command::Run { prompt, json, which } => run::run(&place, &which, prompt, json).await,
+    let chat = || Command::Chat { which: Which::default(), rules: Rules::default() };
+    match command.unwrap_or_else(chat) {
+        Command::Chat { which, rules } => chat::run(&place, &which, rules).await,
+        Command::Run { prompt, json, ask, output_schema, budget, which, rules } => {
+            let asked = run::Asked { prompt, json, ask, schema: output_schema, budget, rules };
+            run::run(&place, &which, asked).await
+        }
         Command::Sessions { limit, labels, json } => sessions::run(&place, limit, labels, json).await,
         Command::Search { words, session, limit, json } => {
             let query = SearchQuery { words: words.join(" "), session, limit };
@@ -55,6 +67,18 @@ pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
             let told = Told { session: id, task, signal: Signal { name, payload }, key };
             signal::run(&place, told).await
         }
+        Command::Steer { id, text, late, declining, key, place: at } => {
+            steer::run(&place, (id, at), steer::Said { text, late, declining, key }).await
+        }
+        Command::Approvals { id, json } => approvals::run(&place, id, json).await,
+        Command::Approve { which, how } => decide::run(&place, which, decide::allowed(how)).await,
+        Command::Deny { which, reason, stop: _ } => decide::run(&place, which, decide::denied(reason)).await,
+        Command::Abort { id, background, place: at } => abort::run(&place, (id, at), background).await,
+        Command::Fork { id, at: entry, place: at } => fork::run(&place, (id, at), entry).await,
+        Command::Undo { id, turn } => rework::undo(&place, id, turn).await,
+        Command::Compact { id, focus, place: at } => rework::compact(&place, (id, at), focus).await,
+        Command::Reset { id, text, place: at } => reset::run(&place, (id, at), text).await,
+        Command::Config { command: ConfigCommand::Show { origin } } => config::show(&place, origin),
         Command::Resume { id, json } => resume::run(&place, id, json).await,
         Command::Doctor { verify } => doctor::run(&place, verify).await,
         Command::Demo { child: None } => demo::run().await,

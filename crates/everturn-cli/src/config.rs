@@ -6,7 +6,10 @@ use std::{
 };
 
 use etcetera::BaseStrategy;
-use everturn::model::{ModelRef, Thinking};
+use everturn::{
+    model::{ModelRef, Thinking},
+    policy::{Effect, Layer, Policy, Rule},
+};
 use secrecy::SecretString;
 use toml_edit::{DocumentMut, Item};
 
@@ -28,6 +31,29 @@ pub(crate) struct Config {
     pub(crate) model: Option<ModelRef>,
     pub(crate) thinking: Thinking,
     pub(crate) chat: Chat,
+    /// The rules of the files.
+    pub(crate) rules: Vec<Configured>,
+    /// Where what is said above came from.
+    pub(crate) origins: Origins,
+}
+
+/// A rule of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Configured {
+    pub(crate) layer: Layer,
+    pub(crate) rule: Rule,
+    /// The file.
+    pub(crate) origin: String,
+}
+
+/// Where values came from, in words.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Origins {
+    pub(crate) root: String,
+    pub(crate) store: String,
+    pub(crate) model: String,
+    pub(crate) thinking: String,
+    pub(crate) base_url: String,
 }
 
 /// What the provider `chat` goes by.
@@ -47,6 +73,7 @@ struct File {
     thinking: Option<Thinking>,
     store: Option<String>,
     base_url: Option<String>,
+    rules: Vec<Rule>,
 }
 
 /// Whose file it is.
@@ -60,19 +87,44 @@ impl Config {
     /// Reads what is configured. Variables are read in this file and nowhere else.
     pub(crate) fn load(place: &Place) -> Result<Self, Failure> {
         let root = root(place.root.as_deref())?;
-        let user = match user_file() {
-            Some(path) => File::read(&path, Owner::User)?,
+        let (user_file, project_file) = (user_file(), root.join(FILE));
+        let user = match &user_file {
+            Some(path) => File::read(path, Owner::User)?,
             None => File::default(),
         };
-        let project = File::read(&root.join(FILE), Owner::Project)?;
-        let model = match variable("EVERTURN_MODEL") {
-            Some(name) => {
-                Some(name.parse().map_err(|error| Failure::usage(format!("EVERTURN_MODEL: {error}")))?)
-            }
-            None => user.model.or(project.model),
+        let project = File::read(&project_file, Owner::Project)?;
+        let users = user_file.map_or(String::new(), |path| path.display().to_string());
+        let projects = project_file.display().to_string();
+        let rules = configured(Layer::User, user.rules, &users)
+            .chain(configured(Layer::Project, project.rules, &projects))
+            .collect();
+        let named = variable("EVERTURN_MODEL").map(|name| name.parse()).transpose();
+        let named = named.map_err(|error| Failure::usage(format!("EVERTURN_MODEL: {error}")))?;
+        let (users, projects) = (users.as_str(), projects.as_str());
+        let (model, model_from) = first([
+            (place.model.clone(), "argument --model"),
+            (named, "variable EVERTURN_MODEL"),
+            (user.model, users),
+            (project.model, projects),
+        ]);
+        let (store, store_from) = first([
+            (place.store.clone(), "argument --store"),
+            (variable("EVERTURN_STORE"), "variable EVERTURN_STORE"),
+            (user.store, users),
+        ]);
+        let (base_url, base_url_from) = first([
+            (variable("EVERTURN_CHAT_BASE_URL"), "variable EVERTURN_CHAT_BASE_URL"),
+            (user.base_url, users),
+        ]);
+        let (thinking, thinking_from) = first([(user.thinking, users), (project.thinking, projects)]);
+        let origins = Origins {
+            root: if place.root.is_some() { "argument --root" } else { "the current directory" }.into(),
+            store: store_from,
+            model: model_from,
+            thinking: thinking_from,
+            base_url: base_url_from,
         };
-        let store = place.store.clone().or_else(|| variable("EVERTURN_STORE")).or(user.store);
-        let base_url = variable("EVERTURN_CHAT_BASE_URL").or(user.base_url).unwrap_or_else(|| OPENAI.into());
+        let base_url = base_url.unwrap_or_else(|| OPENAI.into());
         let endpoint_key = variable("EVERTURN_CHAT_API_KEY").map(SecretString::from);
         // A provider's key goes to that provider only.
         let key = match base_url.as_str() {
@@ -82,11 +134,31 @@ impl Config {
         Ok(Self {
             store: store.unwrap_or_else(|| format!("sqlite:{}", root.join(".everturn/store.db").display())),
             root,
-            model: place.model.clone().or(model),
-            thinking: user.thinking.or(project.thinking).unwrap_or_default(),
+            model,
+            thinking: thinking.unwrap_or_default(),
             chat: Chat { base_url, key, endpoint_key },
+            rules,
+            origins,
         })
     }
+
+    /// What calls are judged by: what the files say, and where they say nothing a person is asked.
+    pub(crate) fn policy(&self) -> Policy {
+        let rules = self.rules.iter();
+        let policy = rules.fold(Policy::default(), |policy, one| policy.rule(one.layer, one.rule.clone()));
+        policy.otherwise(Effect::Ask)
+    }
+}
+
+/// The first value that somebody gave, and who did.
+fn first<T, const N: usize>(given: [(Option<T>, &str); N]) -> (Option<T>, String) {
+    let found = given.into_iter().find_map(|(value, origin)| Some((value?, origin.to_owned())));
+    found.map_or((None, "default".into()), |(value, origin)| (Some(value), origin))
+}
+
+fn configured(layer: Layer, rules: Vec<Rule>, origin: &str) -> impl Iterator<Item = Configured> + use<> {
+    let origin = origin.to_owned();
+    rules.into_iter().map(move |rule| Configured { layer, rule, origin: origin.clone() })
 }
 
 /// The directory to work in.
@@ -164,7 +236,16 @@ impl File {
                     }
                 }
             }
-            _ => return Err(unknown(key, &["model", "thinking", "store", "chat"])),
+            "policy" => {
+                let table = item.as_table_like().ok_or("policy is a table: write [policy] above its keys")?;
+                for (key, item) in table.iter() {
+                    match key {
+                        "rules" => self.rules = rules(item)?,
+                        _ => return Err(unknown(&format!("policy.{key}"), &["policy.rules"])),
+                    }
+                }
+            }
+            _ => return Err(unknown(key, &["model", "thinking", "store", "chat", "policy"])),
         }
         Ok(())
     }
@@ -174,6 +255,16 @@ fn text(key: &str, item: &Item) -> Result<String, String> {
     item.as_str()
         .map(str::to_owned)
         .ok_or_else(|| format!("{key} is a text in quotes, not a {}", item.type_name()))
+}
+
+fn rules(item: &Item) -> Result<Vec<Rule>, String> {
+    let wrong = || "policy.rules is a list of texts, as in [\"allow write(src/**)\"]".to_owned();
+    let list = item.as_array().ok_or_else(wrong)?.iter();
+    let rules = list.map(|rule| {
+        let rule = rule.as_str().ok_or_else(wrong)?;
+        rule.parse().map_err(|error: everturn::Error| format!("policy.rules: {error}"))
+    });
+    rules.collect()
 }
 
 /// A project's file comes with the project, from whoever wrote it: it cannot say where things are sent.

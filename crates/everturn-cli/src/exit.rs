@@ -14,6 +14,7 @@ pub(crate) enum Exit {
     Store = 4,
     Owned = 5,
     Unavailable = 6,
+    Waits = 7,
     Cancelled = 130,
     Stopped = 143,
 }

@@ -98,6 +98,11 @@ fn tell(session: &LiveSession, answer: &Answer, form: &mut Form) -> Result<Exit,
         failure.message.push_str(&format!("; `everturn show {id}` has what was said"));
         failure
     })?;
+    exit(answer)
+}
+
+/// The exit code of an answer.
+pub(crate) fn exit(answer: &Answer) -> Result<Exit, Failure> {
     match &answer.end {
         End::Answered | End::Written { .. } => Ok(Exit::Answered),
         End::Cancelled | End::Withdrawn => {

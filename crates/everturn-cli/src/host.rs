@@ -9,13 +9,15 @@ use everturn::{
     id::SessionId,
     model::ModelRef,
     models::{Chat, ChatConfig, Demo},
+    policy::Layer,
+    session_tools,
     storage::{SessionQuery, SessionRow},
     store::{self, Options},
     tools::{Directory, coding},
 };
 
 use crate::{
-    args::{Place, Which},
+    args::{Place, Rules, Which},
     config::Config,
     exit::Failure,
 };
@@ -50,6 +52,13 @@ impl Host {
         let models = models(&config)?;
         let harness = harness(&config, missing, models.clone()).await?;
         Ok(Self { config, harness, models })
+    }
+
+    /// Calls are judged by these rules too; where nobody can be asked, what would be asked is denied.
+    pub(crate) fn judge_by(&self, rules: Rules, can_ask: bool) {
+        let rules = rules.allow.into_iter().chain(rules.deny);
+        let policy = rules.fold(self.config.policy(), |policy, rule| policy.rule(Layer::User, rule));
+        self.harness.set_policy(None, if can_ask { policy } else { policy.unattended() });
     }
 
     /// The session that was asked for, or a new one that is called by its first question.
@@ -150,8 +159,10 @@ async fn harness(config: &Config, missing: Missing, models: Models) -> Result<Ha
     }
     let options = Options { must_exist: missing == Missing::Refuse, ..Options::new(world.owner()) };
     let store = store::open(&config.store, options).await.map_err(|error| Failure::store(&error))?;
-    let harness = Harness::builder(store).world(world).models(models).env(environment);
-    Ok(harness.install(Extension::new("coding").tools(coding()))?.open().await?)
+    let harness =
+        Harness::builder(store).world(world).models(models).env(environment).policy(config.policy());
+    let harness = harness.install(Extension::new("coding").tools(coding()))?.install(session_tools())?;
+    Ok(harness.open().await?)
 }
 
 /// The store's own directory in the root is created on the way; any other has to be there.
@@ -192,7 +203,7 @@ fn title(question: &str) -> Option<String> {
 }
 
 /// Adds what to do to errors that a person meets when opening a session.
-fn explain(error: Error) -> Failure {
+pub(crate) fn explain(error: Error) -> Failure {
     let hint = match error.kind() {
         ErrorKind::NotFound => "; `everturn sessions` lists those that are there",
         ErrorKind::Owned { .. } => "; end that process, or wait for it",

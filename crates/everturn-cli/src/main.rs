@@ -2,11 +2,16 @@
 //! the environment.
 
 mod args;
+mod asking;
+mod budget;
 mod command;
 mod config;
+mod desk;
 mod exit;
 mod follow;
 mod host;
+mod lines;
+mod question;
 mod screen;
 mod signal;
 

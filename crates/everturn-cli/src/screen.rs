@@ -92,7 +92,6 @@ impl Screen {
             | EventKind::Epoch { .. }
             | EventKind::Entry { .. }
             | EventKind::Usage { .. } => {}
-            _ => {}
         }
     }
 

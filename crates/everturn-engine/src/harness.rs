@@ -60,7 +60,7 @@ use files::Seen;
 pub use history::{TurnEnd, TurnRecord, TurnView};
 pub use inbox::QueueMode;
 pub use input::{Input, TurnOptions, WhenBusy};
-pub use letter::{Letter, Sender};
+pub use letter::{Letter, Sender, Taking};
 use limiter::Limiter;
 pub use live::{Branch, LiveSession};
 pub use models::Models;

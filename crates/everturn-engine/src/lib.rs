@@ -19,8 +19,8 @@ pub use extension::Extension;
 pub use harness::{
     Agent, AgentChange, Answer, ApproveAll, Approver, Branch, CallOrder, Choice, ConversationHandle,
     ConversationView, Current, Ended, Event, EventKind, Events, Harness, Input, Letter, LiveSession, Models,
-    QueueMode, Sender, SessionSpec, Settings, Submission, TaskHandle, Todo, TodoItem, TodoStatus, TurnEnd,
-    TurnOptions, TurnRecord, TurnView, WhenBusy, Worker, WorkerSettings, session_tools, view,
+    QueueMode, Sender, SessionSpec, Settings, Submission, Taking, TaskHandle, Todo, TodoItem, TodoStatus,
+    TurnEnd, TurnOptions, TurnRecord, TurnView, WhenBusy, Worker, WorkerSettings, session_tools, view,
 };
 pub use registry::Registry;
 pub use session::{BlobWriter, NewTask, Opener, Session, SessionReader, Transaction, WorkContext, watch};

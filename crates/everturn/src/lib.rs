@@ -29,15 +29,15 @@
 //! ```
 
 pub use everturn_core::{
-    BoxFuture, CancelToken, Error, ErrorKind, Result, approval, clean, clock, context, conversation,
+    BoxFuture, CancelToken, Error, ErrorKind, Result, approval, budget, clean, clock, context, conversation,
     cursor::Cursor, document, document::Document, entry, env, id, json, limits, message, model, policy,
     prompt, retention, storage, submission, usage, verify,
 };
 pub use everturn_engine::{
     Agent, AgentChange, Answer, ApproveAll, Approver, Branch, CallOrder, Choice, ConversationHandle,
     ConversationView, Current, Ended, Event, EventKind, Events, Extension, Harness, Input, Letter,
-    LiveSession, Models, NewTask, QueueMode, Registry, SessionReader, SessionSpec, Settings, Step,
-    Submission, SystemClock, SystemEntropy, Task, TaskContext, TaskError, TaskHandle, Todo, TodoItem,
+    LiveSession, Models, NewTask, QueueMode, Registry, Sender, SessionReader, SessionSpec, Settings, Step,
+    Submission, SystemClock, SystemEntropy, Taking, Task, TaskContext, TaskError, TaskHandle, Todo, TodoItem,
     TodoStatus, Transaction, TurnEnd, TurnOptions, TurnRecord, TurnView, WhenBusy, Worker, WorkerSettings,
     World, extension, session_tools, view, watch,
 };

@@ -1,54 +1,50 @@
-//! `everturn`: a chat in the terminal.
+//! `everturn`: a chat in the terminal. What is typed while a turn runs steers it, or answers what it asks.
 
-use std::io::{self, IsTerminal};
+mod words;
 
-use everturn::{AgentChange, Branch, Input, LiveSession, Submission};
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
-use rustyline::{DefaultEditor, error::ReadlineError};
-use tokio::task::JoinHandle;
+use std::{collections::HashSet, future::pending};
+
+use everturn::{
+    Event, Events, Input, LiveSession, Submission, approval::ApprovalRecord, id::ApprovalId,
+    submission::LOCAL, task::GraphWatch,
+};
 
 use crate::{
-    args::{Place, Which},
+    args::{Place, Rules, Which},
     exit::{Exit, Failure},
-    follow::{Form, follow},
+    follow::exit,
     host::{Host, Missing},
-    screen::{Screen, cost},
+    lines::{Lines, Terminal, Typed},
+    question,
+    screen::Screen,
     signal::{Signal, Signals},
 };
 
-const HELP: &str = "\
-/model MODEL   answer with another model (demo, chat/MODEL, chat/MODEL@http://HOST/v1)
-/turns         the turns so far; /branch TURN goes back to one
-/usage         what this conversation has cost
-/help          this
-/quit          leave; the session is kept
-Ctrl-C ends a turn that runs.";
-
-pub(crate) async fn run(place: &Place, which: &Which) -> Result<Exit, Failure> {
+pub(crate) async fn run(place: &Place, which: &Which, rules: Rules) -> Result<Exit, Failure> {
     let host = Host::open(place, Missing::Create).await?;
+    host.judge_by(rules, Lines::are_typed());
     let session = if which.is_new() { None } else { Some(host.session(which, "").await?) };
-    let form = Form::Screen(Box::new(Screen::new()));
-    let mut chat = Chat { host, session, form, signals: Signals::listen()? };
-    chat.greet(which);
-    // What was cut off goes on before anything new is asked.
-    for asked in chat.session.as_ref().map_or_else(Vec::new, LiveSession::open_submissions) {
-        chat.follow(&asked).await?;
-    }
     let terminal = Terminal::save();
-    let mut lines = Lines::new()?;
-    let exit = loop {
-        tokio::select! {
-            line = lines.next() => match line? {
-                Some(line) if line.trim() == "/quit" || line.trim() == "/exit" => break Exit::Answered,
-                Some(line) => chat.take(line.trim()).await?,
-                None => break Exit::Answered,
-            },
-            signal = chat.signals.next() => if signal == Signal::Terminate { break Exit::Stopped },
-        }
+    let mut chat = Chat {
+        host,
+        session: None,
+        turn: None,
+        graphs: None,
+        asked: HashSet::new(),
+        open: None,
+        screen: Screen::new(),
+        lines: Lines::new()?,
+        signals: Signals::listen()?,
+        is_leaving: false,
     };
+    if let Some(session) = session {
+        chat.open(session).await?;
+    }
+    chat.greet(which);
+    let ended = chat.go_on().await;
     terminal.restore();
-    chat.end().await?;
-    Ok(exit)
+    let closed = chat.end().await;
+    ended.and_then(|exit| closed.map(|()| exit))
 }
 
 /// A chat under way.
@@ -56,174 +52,232 @@ struct Chat {
     host: Host,
     /// The session; none before anything was asked.
     session: Option<LiveSession>,
-    form: Form,
+    turn: Option<Turn>,
+    /// Tells when something may be asked or begun that nobody typed here.
+    graphs: Option<GraphWatch>,
+    /// What was shown of what is asked.
+    asked: HashSet<ApprovalId>,
+    /// What the next line answers.
+    open: Option<ApprovalId>,
+    screen: Screen,
+    lines: Lines,
     signals: Signals,
+    /// Whether it ends with the turn.
+    is_leaving: bool,
+}
+
+/// A turn that is followed.
+struct Turn {
+    asked: Submission,
+    events: Events,
+}
+
+/// What the chat waits for.
+enum Happened {
+    Typed(Typed),
+    Signal(Signal),
+    Event(Option<everturn::Result<Event>>),
+    Moved,
 }
 
 impl Chat {
-    /// Takes a line: a command, or something to ask.
-    async fn take(&mut self, line: &str) -> Result<(), Failure> {
-        match line.strip_prefix('/') {
-            _ if line.is_empty() => {}
-            Some(command) => {
-                if let Err(failure) = self.act(command).await {
-                    self.note(&failure.message);
-                }
+    /// Goes on until the person leaves.
+    async fn go_on(&mut self) -> Result<Exit, Failure> {
+        loop {
+            self.look().await?;
+            if self.is_leaving && self.turn.is_none() {
+                return Ok(Exit::Answered);
             }
-            None => {
-                let session = match &self.session {
-                    Some(session) => session.clone(),
-                    None => self.host.session(&Which::default(), line).await?,
-                };
-                self.session = Some(session.clone());
-                match session.current().await?.submit(Input::text(line)).await {
-                    Ok(asked) => self.follow(&asked).await?,
-                    Err(error) => match Failure::from(error) {
-                        failure if failure.exit == Exit::Failed => self.note(&failure.message),
-                        failure => return Err(failure),
-                    },
+            match self.wait().await? {
+                Happened::Typed(Typed::Line(line)) => self.take(line.trim()).await?,
+                Happened::Typed(Typed::Interrupt) | Happened::Signal(Signal::Interrupt)
+                    if self.turn.is_some() =>
+                {
+                    self.cancel().await?;
                 }
+                Happened::Typed(Typed::Interrupt | Typed::End) => self.is_leaving = true,
+                Happened::Signal(Signal::Interrupt) | Happened::Moved => {}
+                Happened::Signal(Signal::Terminate) => return self.stop(),
+                Happened::Event(Some(event)) => self.screen.event(&event?.kind),
+                Happened::Event(None) => self.turn_ended().await?,
+            }
+        }
+    }
+
+    async fn wait(&mut self) -> Result<Happened, Failure> {
+        let Self { turn, graphs, lines, signals, is_leaving, .. } = self;
+        // A script's lines are asked one after the other; a person may speak into a turn.
+        let listens = !*is_leaving && (turn.is_none() || Lines::are_typed());
+        let prompt = if turn.is_none() { "> " } else { "" };
+        let event = async {
+            match turn {
+                Some(turn) => turn.events.next().await,
+                None => pending().await,
+            }
+        };
+        let moved = async {
+            match graphs {
+                // A session that is gone is told of by who follows a turn, or by the next thing that is asked.
+                Some(graphs) => {
+                    if graphs.next().await.is_err() {
+                        pending().await
+                    }
+                }
+                None => pending().await,
+            }
+        };
+        Ok(tokio::select! {
+            event = event => Happened::Event(event),
+            typed = lines.next(prompt), if listens => Happened::Typed(typed?),
+            signal = signals.next() => Happened::Signal(signal),
+            () = moved => Happened::Moved,
+        })
+    }
+
+    /// Sees what is asked and what has begun.
+    async fn look(&mut self) -> Result<(), Failure> {
+        let Some(session) = self.session.clone() else { return Ok(()) };
+        if self.turn.is_none()
+            && let Some(asked) = session.open_submissions().into_iter().next()
+        {
+            let events = asked.events();
+            self.turn = Some(Turn { asked, events });
+        }
+        let open = session.open_approvals();
+        let is_over = |id| open.iter().all(|one| one.id != id);
+        if self.open.is_some_and(is_over) {
+            self.open = None;
+        }
+        for record in &open {
+            if self.open.is_none() && self.asked.insert(record.id) {
+                self.show(record);
+                self.open = Some(record.id);
             }
         }
         Ok(())
     }
 
-    /// Follows a submission. A turn that failed or was cancelled does not end the chat; a session that is given up does.
-    async fn follow(&mut self, asked: &Submission) -> Result<(), Failure> {
-        let Some(session) = self.session.clone() else { return Ok(()) };
-        match follow(&session, asked, &mut self.signals, &mut self.form).await {
-            Err(failure) if matches!(failure.exit, Exit::Failed | Exit::Cancelled) => {
-                self.note(&failure.message);
+    fn show(&mut self, record: &ApprovalRecord) {
+        for line in question::lines(record) {
+            self.screen.note(&line);
+        }
+        self.screen.note(&format!("({}; approval {})", question::answers(&record.question), record.id));
+    }
+
+    /// Takes a line: a command, an answer, something to ask, or something to say to the turn that runs.
+    async fn take(&mut self, line: &str) -> Result<(), Failure> {
+        let taken = match line.strip_prefix('/') {
+            _ if line.is_empty() => Ok(()),
+            Some("quit" | "exit") => {
+                self.is_leaving = true;
+                self.cancel().await
             }
-            Err(failure) => return Err(failure),
+            Some(command) if !command.starts_with("no ") || self.open.is_none() => self.act(command).await,
+            _ if self.open.is_some() => self.answer(line).await,
+            _ => self.say(line).await,
+        };
+        match taken {
+            // What cannot be done is told, and the chat goes on; a session that is gone ends it.
+            Err(failure) if matches!(failure.exit, Exit::Failed | Exit::Usage | Exit::NotFound) => {
+                self.screen.note(&failure.message);
+                Ok(())
+            }
+            taken => taken,
+        }
+    }
+
+    async fn say(&mut self, line: &str) -> Result<(), Failure> {
+        let session = match self.session.clone() {
+            Some(session) => session,
+            None => {
+                let session = self.host.session(&Which::default(), line).await?;
+                self.open(session.clone()).await?;
+                session
+            }
+        };
+        let steers = self.turn.is_some();
+        let input = if steers { Input::text(line).steer() } else { Input::text(line) };
+        session.current().await?.submit(input).await?;
+        if steers {
+            self.screen.note("(the turn gets it before its next request)");
+        }
+        Ok(())
+    }
+
+    /// Answers what is asked.
+    async fn answer(&mut self, line: &str) -> Result<(), Failure> {
+        let (Some(id), Some(session)) = (self.open, self.session.clone()) else { return Ok(()) };
+        let record = session.approval(id).await?;
+        match question::read(&record.question, line) {
+            Ok(decision) => {
+                let told = question::said(&decision);
+                session.decide(id, decision, LOCAL).await?;
+                self.open = None;
+                self.screen.note(&told);
+                Ok(())
+            }
+            Err(hint) => Err(Failure::usage(hint)),
+        }
+    }
+
+    async fn open(&mut self, session: LiveSession) -> Result<(), Failure> {
+        if !session.open_approvals().is_empty() {
+            // Rules may have changed since.
+            session.judge_again().await?;
+        }
+        // What was cut off goes on, and what others leave here is taken.
+        session.resume();
+        self.graphs = Some(session.task_graph());
+        self.session = Some(session);
+        Ok(())
+    }
+
+    async fn cancel(&mut self) -> Result<(), Failure> {
+        if let Some(turn) = &self.turn {
+            turn.asked.cancel().await?;
+        }
+        Ok(())
+    }
+
+    /// A turn that failed or was cancelled does not end the chat; a session that is given up does.
+    async fn turn_ended(&mut self) -> Result<(), Failure> {
+        let Some(turn) = self.turn.take() else { return Ok(()) };
+        self.screen.end_line();
+        match exit(&turn.asked.answer().await?) {
+            Err(failure) => self.screen.note(&failure.message),
             Ok(_) => {}
         }
         Ok(())
     }
 
-    fn greet(&mut self, which: &Which) {
-        self.note(&format!("everturn in {}; /help says what else there is", self.host.config.root.display()));
-        if let Some(id) = self.session.as_ref().map(|session| session.id()) {
-            self.note(&format!("session {id}"));
-        }
-        if let Some(notice) = self.host.notice(which) {
-            self.note(notice);
+    /// The system wants the process to end.
+    fn stop(&self) -> Result<Exit, Failure> {
+        match (&self.turn, &self.session) {
+            (Some(_), Some(session)) => {
+                let message = format!("stopped in mid-turn; `everturn resume {}` goes on", session.id());
+                Err(Failure { exit: Exit::Stopped, message })
+            }
+            _ => Ok(Exit::Stopped),
         }
     }
 
-    fn note(&mut self, text: &str) {
-        if let Form::Screen(screen) = &mut self.form {
-            screen.note(text);
+    fn greet(&mut self, which: &Which) {
+        let root = self.host.config.root.display().to_string();
+        self.screen.note(&format!("everturn in {root}; /help says what else there is"));
+        if let Some(id) = self.session.as_ref().map(|session| session.id()) {
+            self.screen.note(&format!("session {id}"));
+        }
+        if let Some(notice) = self.host.notice(which) {
+            self.screen.note(notice);
         }
     }
 
     async fn end(mut self) -> Result<(), Failure> {
+        self.turn = None;
         if let Some(session) = self.session.take() {
             session.close().await?;
-            self.note(&format!("everturn chat --session {} goes on here", session.id()));
+            self.screen.note(&format!("everturn chat --session {} goes on here", session.id()));
         }
         Ok(())
-    }
-
-    /// Carries out what was said behind a slash.
-    async fn act(&mut self, command: &str) -> Result<(), Failure> {
-        let (word, rest) = command.split_once(' ').unwrap_or((command, ""));
-        if word == "help" {
-            HELP.lines().for_each(|line| self.note(line));
-            return Ok(());
-        }
-        let asked_first = || Failure::usage("nothing was asked yet; ask first");
-        let session = self.session.clone().ok_or_else(asked_first)?;
-        match word {
-            "model" => {
-                let model = Some(rest.trim().parse()?);
-                session
-                    .current()
-                    .await?
-                    .configure(AgentChange { model, thinking: None, ..AgentChange::default() })
-                    .await?;
-                self.note(&format!("{} answers from now on", rest.trim()));
-            }
-            "turns" => {
-                for turn in session.turns().await? {
-                    let parent = turn.parent.map_or(String::new(), |parent| format!(" after {parent}"));
-                    let total = cost(&turn.record.total);
-                    self.note(&format!(
-                        "{}{parent}: {}, {total}",
-                        turn.record.turn,
-                        turn.record.outcome.word()
-                    ));
-                }
-            }
-            "branch" => {
-                session.branch_from(rest.trim().parse()?, Branch::default()).await?;
-                self.note(&format!("back at the end of turn {}", rest.trim()));
-            }
-            "usage" => {
-                let current = session.current().await?.id();
-                self.note(&cost(&session.usage_of(current).await?));
-            }
-            _ => {
-                return Err(Failure::usage(format!("there is no /{word}; /help lists what there is")));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Lines from the keyboard, read on a thread that may wait.
-struct Lines {
-    editor: Option<DefaultEditor>,
-    reading: Option<JoinHandle<(rustyline::Result<String>, DefaultEditor)>>,
-}
-
-impl Lines {
-    fn new() -> Result<Self, Failure> {
-        let editor = DefaultEditor::new().map_err(|fault| Failure::usage(format!("read lines: {fault}")))?;
-        Ok(Self { editor: Some(editor), reading: None })
-    }
-
-    /// The next line; none at the end. Waiting can be given up, and loses no line.
-    async fn next(&mut self) -> Result<Option<String>, Failure> {
-        if let Some(editor) = self.editor.take() {
-            self.reading = Some(tokio::task::spawn_blocking(move || read_line(editor)));
-        }
-        let Some(reading) = &mut self.reading else { return Ok(None) };
-        let read = reading.await;
-        self.reading = None;
-        let (line, editor) = read.map_err(|fault| Failure::usage(format!("read a line: {fault}")))?;
-        self.editor = Some(editor);
-        match line {
-            Ok(line) => Ok(Some(line)),
-            // Ctrl-C on an empty prompt and Ctrl-D both leave.
-            Err(ReadlineError::Eof | ReadlineError::Interrupted) => Ok(None),
-            Err(fault) => Err(Failure::usage(format!("read a line: {fault}"))),
-        }
-    }
-}
-
-fn read_line(mut editor: DefaultEditor) -> (rustyline::Result<String>, DefaultEditor) {
-    let prompt = if io::stdin().is_terminal() { "> " } else { "" };
-    let line = editor.readline(prompt);
-    if let Ok(line) = &line {
-        // A history that is full or off is no reason to refuse the line.
-        let _ = editor.add_history_entry(line);
-    }
-    (line, editor)
-}
-
-/// The terminal as it was before lines were edited: a thread that still waits for a line cannot put it back.
-struct Terminal(Option<Termios>);
-
-impl Terminal {
-    fn save() -> Self {
-        Self(tcgetattr(io::stdin()).ok())
-    }
-
-    fn restore(self) {
-        if let Some(saved) = self.0 {
-            // A terminal that has gone needs nothing.
-            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &saved);
-        }
     }
 }

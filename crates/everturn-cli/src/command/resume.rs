@@ -11,9 +11,11 @@ use everturn::{
 use super::tasks::state;
 use crate::{
     args::Place,
+    desk::{Desk, attend},
     exit::{Exit, Failure},
     follow::{Form, follow},
     host::{Host, Missing},
+    question::headline,
     signal::Signals,
 };
 
@@ -24,6 +26,11 @@ pub(crate) async fn run(place: &Place, id: SessionId, json: bool) -> Result<Exit
     if open.is_empty() && session.inspect().await?.tasks.is_empty() {
         eprintln!("everturn: nothing in session {id} was cut off; `everturn run --session {id}` asks on");
     }
+    if !session.open_approvals().is_empty() {
+        // Rules may have changed since.
+        session.judge_again().await?;
+    }
+    let desk = Desk::at_terminal();
     let (mut form, mut signals) = (Form::of(json), Signals::listen()?);
     let mut ended = Ok(Exit::Answered);
     for asked in open {
@@ -31,7 +38,8 @@ pub(crate) async fn run(place: &Place, id: SessionId, json: bool) -> Result<Exit
         let one = tokio::select! {
             biased;
             one = follow(&session, &asked, &mut signals, &mut form) => one,
-            () = stuck(&session, &asked) => Err(unanswered(id)),
+            never = attend(&session, desk) => match never {},
+            () = stuck(&session, &asked, desk) => Err(unanswered(&session)),
         };
         let is_gone = matches!(&one, Err(failure) if failure.exit == Exit::Stopped);
         ended = ended.and(one);
@@ -85,14 +93,28 @@ fn is_blocked(view: &TaskView) -> bool {
     matches!(view.status, Status::Blocked(_))
 }
 
-fn unanswered(session: SessionId) -> Failure {
-    let message =
-        format!("not answered yet, and nothing here can go on; `everturn tasks {session}` shows why");
-    Failure { exit: Exit::Failed, message }
+/// Why a question is not answered yet.
+pub(super) fn unanswered(session: &LiveSession) -> Failure {
+    let id = session.id();
+    match session.open_approvals().first() {
+        Some(open) => {
+            let asked = headline(&open.question);
+            let message = format!(
+                "it waits for a decision: {asked} (`everturn approvals {id}`, `everturn approve {id} {}`)",
+                open.id
+            );
+            Failure { exit: Exit::Waits, message }
+        }
+        None => {
+            let message =
+                format!("not answered yet, and nothing here can go on; `everturn tasks {id}` shows why");
+            Failure { exit: Exit::Failed, message }
+        }
+    }
 }
 
 /// Returns when a submission has not ended and nothing that could end it runs, or will by itself.
-async fn stuck(session: &LiveSession, asked: &Submission) {
+pub(super) async fn stuck(session: &LiveSession, asked: &Submission, desk: Option<Desk>) {
     let mut graphs = session.task_graph();
     loop {
         // A session that is shut is told of by whoever follows the submission.
@@ -105,7 +127,8 @@ async fn stuck(session: &LiveSession, asked: &Submission) {
             _ => false,
         };
         let is_open = session.open_submissions().iter().any(|open| open.id() == asked.id());
-        if is_open && !graph.tasks.iter().any(goes_on) {
+        let is_asked = desk.is_some_and(Desk::waits) && !session.open_approvals().is_empty();
+        if is_open && !is_asked && !graph.tasks.iter().any(goes_on) {
             return;
         }
         if graphs.next().await.is_err() {

@@ -9,6 +9,7 @@ use everturn::{
 
 use crate::{
     args::Place,
+    asking::new_key,
     exit::{Exit, Failure},
     host::{Host, Missing},
     screen::Screen,
@@ -26,7 +27,7 @@ pub(crate) struct Told {
 pub(crate) async fn run(place: &Place, told: Told) -> Result<Exit, Failure> {
     let Told { session, task, signal, key } = told;
     let host = Host::open(place, Missing::Refuse).await?;
-    let key = key.unwrap_or_else(|| new_key(&host));
+    let key = key.unwrap_or_else(|| new_key(&host, "signal"));
     let posted = host.harness.signal(session, &key, task, signal).await.map_err(|error| {
         let is_wrong = matches!(error.kind(), ErrorKind::Invalid | ErrorKind::TooLarge);
         if is_wrong { Failure::usage(error.to_string()) } else { error.into() }
@@ -48,11 +49,4 @@ pub(crate) async fn run(place: &Place, told: Told) -> Result<Exit, Failure> {
     screen.text(&format!("{}: {said}", clean::line(&key)));
     screen.delivered().map_err(|fault| Failure::output(&fault))?;
     Ok(Exit::Answered)
-}
-
-/// A key that nobody has used.
-fn new_key(host: &Host) -> String {
-    let mut bytes = [0; 8];
-    host.harness.opener().world.entropy.fill(&mut bytes);
-    format!("signal-{:016x}", u64::from_be_bytes(bytes))
 }

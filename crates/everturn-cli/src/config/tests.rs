@@ -20,11 +20,24 @@ fn a_wrong_file_is_told_what_is_wrong() {
         ("[chat]\nbase = \"x\"", "unknown key chat.base; did you mean chat.base_url?"),
         ("model = 5", "model is a text in quotes, not a integer"),
         ("thinking = \"hard\"", "thinking is default, off, low, medium or high, not \"hard\""),
+        ("[policy]\nrules = [\"allow write(src/**)\", \"deny exec(git push **)\"]", "ok"),
+        ("[policy]\nrule = []", "unknown key policy.rule; did you mean policy.rules?"),
+        ("policy = 5", "policy is a table: write [policy] above its keys"),
+        ("[policy]\nrules = 5", "policy.rules is a list of texts, as in [\"allow write(src/**)\"]"),
+        ("[policy]\nrules = [5]", "policy.rules is a list of texts, as in [\"allow write(src/**)\"]"),
         ("chat = \"x\"", "chat is a table: write [chat] above its keys"),
     ] {
         assert_eq!(said(text, Owner::User), answer, "{text}");
     }
     assert!(said("model = ", Owner::User).contains("line 1"), "a fault of the grammar names its place");
+}
+
+#[test]
+fn a_wrong_rule_is_named() {
+    for rule in ["permit read(a)", "allow write(", "allow fly(home)"] {
+        let told = said(&format!("[policy]\nrules = [\"deny read(x)\", \"{rule}\"]"), Owner::User);
+        assert!(told.starts_with("policy.rules: ") && told.contains(rule), "{told}");
+    }
 }
 
 #[test]

@@ -194,7 +194,7 @@ async fn a_tree_puts_a_branch_below_the_turn_that_it_leaves_from() {
     let first = session.turns().await.unwrap()[0].record.turn;
     session.start_task::<Nest>(session.root().id(), &()).await.unwrap();
     session.quiescent().await.unwrap();
-    let fork = session.branch_from(first).await.unwrap();
+    let fork = session.branch_from(first, everturn::Branch::default()).await.unwrap();
     fork.submit(Input::text("hello")).await.unwrap().answer().await.unwrap();
     session.close().await.unwrap();
     let shown = place.run(&["tree", &session.id().to_string()]).well();

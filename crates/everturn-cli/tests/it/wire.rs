@@ -79,7 +79,7 @@ fn a_question_goes_to_any_server_with_its_tools() {
         .iter()
         .map(|tool| tool["function"]["name"].as_str().unwrap())
         .collect();
-    assert_eq!(tools, ["read", "list", "glob", "grep", "write", "edit", "exec"]);
+    assert_eq!(tools, ["read", "list", "glob", "grep", "write", "edit", "exec", "todo", "ask", "agent"]);
     let messages = requests[1].1["messages"].as_array().unwrap();
     assert_eq!(messages[1]["tool_calls"][0]["id"], "call_a");
     assert_eq!(messages[2]["tool_call_id"], "call_a");

@@ -152,6 +152,28 @@ impl Sender {
     }
 }
 
+/// How an owner takes a letter.
+///
+/// ```
+/// use everturn_engine::Taking;
+/// let only_noted = Taking { runs: false, ..Taking::default() };
+/// assert_eq!(only_noted.actor, "local");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taking {
+    /// Who asks.
+    pub actor: String,
+    /// Whether the session's work goes on. Without it, what was asked is stored and nothing is run: for who owns the session
+    /// only to ask something of it.
+    pub runs: bool,
+}
+
+impl Default for Taking {
+    fn default() -> Self {
+        Self { actor: LOCAL.into(), runs: true }
+    }
+}
+
 /// A letter as it is handled: what is asked, of which conversation, and the rest.
 struct Opened {
     kind: MailKind,
@@ -388,11 +410,13 @@ impl LiveSession {
     /// Does what a letter asks, in one commit; gives the id of what came of it, where something did.
     ///
     /// Errors: as the verb of the handle that does the same.
-    pub async fn take(&self, letter: Letter, actor: &str) -> Result<Option<u64>> {
-        self.resume();
+    pub async fn take(&self, letter: Letter, taking: Taking) -> Result<Option<u64>> {
+        if taking.runs {
+            self.resume();
+        }
         let (opened, own) = letter.open()?;
         let mut tx = self.begin().await?;
-        let id = tx.act(self.shared(), opened, own.as_deref().unwrap_or(actor)).await?;
+        let id = tx.act(self.shared(), opened, own.as_deref().unwrap_or(&taking.actor)).await?;
         tx.commit().await?;
         Ok(id)
     }

@@ -1,0 +1,167 @@
+//! What is asked while a turn runs, and answered from elsewhere.
+
+use serde_json::{Value, json};
+
+use crate::{
+    place::Place,
+    script::{Running, Script, results},
+};
+
+const WAITS: &str = "it waits for a decision";
+const EVIL: &str = "one\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}two\n";
+
+fn write(path: &str, content: &str) -> (&'static str, Value) {
+    ("write", json!({"path": path, "content": content}))
+}
+
+fn open(place: &Place) -> Vec<Value> {
+    let listed = place.run(&["approvals", "--json"]).well();
+    listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A turn of another process that waits for what it has called.
+fn asking(place: &Place, script: &Script, calls: &[(&str, Value)]) -> Running {
+    let mut first = Running::start(place, &["run", "--ask", "go", "--model", &script.model]);
+    script.asked();
+    script.calls(calls);
+    for _ in calls {
+        first.told(WAITS);
+    }
+    first
+}
+
+#[test]
+fn approvals_are_answered_out_of_order_from_another_process() {
+    let (place, script) = (Place::new(), Script::new());
+    let first = asking(&place, &script, &[write("src/small.rs", EVIL), write("b.txt", "b")]);
+    let id = place.newest();
+
+    let listed = open(&place);
+    let (small, other) = (listed[0]["approval"].to_string(), listed[1]["approval"].to_string());
+    assert_eq!(listed[0]["acts"], json!([{"write": "src/small.rs"}]));
+    assert_eq!((&listed[0]["session"], &listed[0]["kind"]), (&json!(id), &json!("call")));
+    assert!(listed[0]["diff"].as_str().unwrap().contains("-    7"), "{listed:?}");
+
+    let shown = place.run(&["approvals", &id]).well();
+    for part in
+        [&small, "may write run? write(src/small.rs)", "-    7", "because: no rule allows", "seconds ago"]
+    {
+        assert!(shown.contains(part) || part == "seconds ago", "{part:?} is not in {shown}");
+    }
+    let is_raw = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+    assert!(!shown.contains(is_raw), "{shown:?}");
+
+    place.run(&["approve", &id]).refused(2, "2 questions are open");
+    let allowed = place.run(&["approve", &id, &other]).well();
+    assert!(allowed.contains("allowed; it goes on where the session runs"), "{allowed}");
+    // Now one is left.
+    let denied = place.run(&["deny", &id, "--reason", "not that one"]).well();
+    assert!(denied.contains(&format!("approval {small}: denied: not that one")), "{denied}");
+
+    let results = results(&script.asked());
+    assert!(results[0].contains("Declined by local: not that one"), "{results:?}");
+    assert!(results[1].contains("created"), "{results:?}");
+    place.run(&["approve", &id, &small]).refused(1, "local has decided it: Deny");
+    script.says("done");
+    assert_eq!(first.ended().well(), "done\n");
+    assert_eq!(std::fs::read_to_string(place.path().join("b.txt")).unwrap(), "b");
+    assert!(std::fs::read_to_string(place.path().join("src/small.rs")).unwrap().contains('7'));
+    let none = place.run(&["approvals", &id]);
+    assert!(none.out.is_empty() && none.err.contains("nothing waits"), "{none:?}");
+    place.run(&["approve", &id]).refused(3, "nothing waits");
+}
+
+#[test]
+fn what_a_killed_process_had_asked_is_answered_and_goes_on() {
+    let (place, script) = (Place::new(), Script::new());
+    asking(&place, &script, &[write("b.txt", "b")]).kill();
+    let id = place.newest();
+    let approval = open(&place)[0]["approval"].to_string();
+    place.run(&["resume", &id]).refused(7, &format!("everturn approve {id} {approval}"));
+    place.run(&["approve", &id, "--answer", "yes"]).refused(2, "or deny it with --reason");
+    place.run(&["approve", &id, "--edit", "{\"path\": 5}"]).refused(2, "path");
+
+    let allowed = place.run(&["approve", &id]).well();
+    assert!(allowed.contains(&format!("`everturn resume {id}` goes on")), "{allowed}");
+    assert!(!place.path().join("b.txt").exists(), "deciding runs nothing");
+    place.run(&["approve", &id, &approval]).refused(1, "local has decided it: Allow");
+
+    let resumed = Running::start(&place, &["resume", &id]);
+    let results = results(&script.asked());
+    assert!(results[0].contains("created"), "{results:?}");
+    script.says("done");
+    assert_eq!(resumed.ended().well(), "done\n");
+    assert!(place.path().join("b.txt").exists());
+    assert!(place.run(&["doctor", "--verify"]).well().contains("everything agrees"));
+}
+
+#[test]
+fn other_arguments_are_allowed_and_its_like_for_the_session() {
+    let (place, script) = (Place::new(), Script::new());
+    let first = asking(&place, &script, &[write("a.txt", "a"), write("b.txt", "b")]);
+    let id = place.newest();
+    let asked: Vec<_> = open(&place).iter().map(|one| one["approval"].to_string()).collect();
+    place.run(&["approve", &id, &asked[0], "--edit", r#"{"path": "c.txt", "content": "c"}"#]).well();
+    place.run(&["approve", &id, &asked[1], "--session"]).well();
+    script.asked();
+    assert!(place.path().join("c.txt").exists() && !place.path().join("a.txt").exists());
+    // The same file again is not asked about again.
+    script.calls(&[write("b.txt", "more")]);
+    let results = results(&script.asked());
+    assert!(results.last().unwrap().contains("replaced"), "{results:?}");
+    script.says("done");
+    first.ended().well();
+}
+
+#[test]
+fn a_question_to_the_person_is_answered_from_another_process() {
+    let (place, script) = (Place::new(), Script::new());
+    let question = json!({"question": "which \u{1b}[31mcolour?", "choices": ["red", "blue"]});
+    let first = asking(&place, &script, &[("ask", question)]);
+    let id = place.newest();
+    let shown = place.run(&["approvals"]).well();
+    assert!(
+        shown.contains("which colour?") && shown.contains("2. blue") && !shown.contains('\u{1b}'),
+        "{shown}"
+    );
+    place.run(&["approve", &id]).refused(2, "--answer TEXT");
+    place.run(&["approve", &id, "--answer", "blue"]).well();
+    let results = results(&script.asked());
+    assert!(results[0].contains("blue"), "{results:?}");
+    script.says("blue it is");
+    assert_eq!(first.ended().well(), "blue it is\n");
+}
+
+#[test]
+fn where_nobody_can_be_asked_what_would_be_asked_is_refused() {
+    let (place, script) = (Place::new(), Script::new());
+    let first = Running::start(&place, &["run", "go", "--model", &script.model]);
+    script.asked();
+    script.calls(&[
+        write("b.txt", "b"),
+        ("ask", json!({"question": "may I?"})),
+        ("agent", json!({"prompt": "x"})),
+    ]);
+    let results = results(&script.asked());
+    assert!(
+        results[0].contains("Refused by policy") && results[0].contains("nobody can be asked"),
+        "{results:?}"
+    );
+    assert!(results[1].contains("nobody can be asked here"), "{results:?}");
+    assert!(results[2].contains("Refused by policy: no rule allows spawn(agent)"), "{results:?}");
+    script.says("then not");
+    assert_eq!(first.ended().well(), "then not\n");
+    assert!(!place.path().join("b.txt").exists() && open(&place).is_empty());
+}
+
+#[test]
+fn a_steer_that_declines_answers_what_is_asked() {
+    let (place, script) = (Place::new(), Script::new());
+    let first = asking(&place, &script, &[write("b.txt", "b")]);
+    let id = place.newest();
+    place.run(&["steer", &id, "write nothing", "--declining"]).well();
+    let request = script.asked();
+    assert!(results(&request)[0].contains("Declined by local: write nothing"), "{request}");
+    script.says("done");
+    first.ended().well();
+}
