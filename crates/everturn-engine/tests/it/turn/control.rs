@@ -108,7 +108,8 @@ async fn calls_run_one_after_the_other_where_the_host_or_a_tool_says_so() {
     {
         let log = Arc::default();
         let model = Scripted::new([calls(), Reply::text("done")]);
-        let tools = Extension::new("test").tool(noting::<0>(&log, false)).tool(noting::<1>(&log, is_sequential));
+        let tools =
+            Extension::new("test").tool(noting::<0>(&log, false)).tool(noting::<1>(&log, is_sequential));
         let harness = builder(&store(), &model).install(tools).unwrap().open().await.unwrap();
         harness.set(Settings { calls: order, ..harness.settings() }).unwrap();
         let session = harness.create(spec()).await.unwrap();
