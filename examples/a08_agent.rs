@@ -58,7 +58,7 @@ async fn main() -> Result<()> {
 
     // An unknown name is refused, and nothing is written.
     let head = session.head();
-    let error = choose(&session, ["draw", "dance"]).await.unwrap_err();
+    let error = choose(&session, ["draw", "dance"]).await.expect_err("nobody knows it");
     assert_eq!(*error.kind(), ErrorKind::NotFound);
     assert_eq!(session.head(), head);
     println!("{error}");

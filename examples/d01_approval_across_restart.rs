@@ -65,7 +65,7 @@ async fn main() -> Result<()> {
     println!("may {tool} run? {} ({})", preview.as_ref().expect("the tool shows it").get(), verdict.rule);
     let less = Decision::Edit { arguments: RawJson::parse(r#"{"to":"ada","euros":5}"#)? };
     session.decide(asked.id, less, "ben").await?;
-    let error = session.decide(asked.id, Decision::Allow, "cleo").await.unwrap_err();
+    let error = session.decide(asked.id, Decision::Allow, "cleo").await.expect_err("it was decided");
     assert_eq!(*error.kind(), ErrorKind::Conflict);
     assert!(error.to_string().contains("ben has decided it"));
 

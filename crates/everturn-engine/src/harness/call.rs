@@ -174,7 +174,7 @@ impl Running<'_> {
         if cx.was_entered() && !may_repeat(&intent, tool) {
             return match intent.on_unknown {
                 OnUnknown::Pause => self.ask_whether_it_ran(intent).await,
-                OnUnknown::Tell => self.end(Ended::cut_off().behind(self.streamed().await?)).await,
+                OnUnknown::Tell => self.end(Ended::cut_off().behind(&self.streamed().await?)).await,
             };
         }
         let Some(tool) = tool else { return self.end(Ended::unavailable(&intent.name)).await };
@@ -216,7 +216,7 @@ async fn remains(cx: &TaskContext, ended: Ended) -> Result<Remains<CallTask>, Ta
     let mut tx = cx.begin().await?;
     let call = task_of(&tx, cx)?;
     let word = ended.outcome.word().to_owned();
-    ended.behind(shown.text).stage(&mut tx, &call).await?;
+    ended.behind(&shown.text).stage(&mut tx, &call).await?;
     Ok(Remains::output(word).with(tx))
 }
 

@@ -174,7 +174,6 @@ pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
 /// A tool made of a closure.
 pub(crate) struct Doing<const KIND: usize = 0> {
     contract: Contract,
-    acts: Vec<Act>,
     run: Run,
 }
 
@@ -188,7 +187,7 @@ impl<const KIND: usize> Doing<KIND> {
         F: Future<Output = ToolResult> + Send + 'static,
     {
         let run: Run = Box::new(move |cx, arguments| Box::pin(run(cx, arguments)));
-        Self { contract: Contract::default(), acts: Vec::new(), run }
+        Self { contract: Contract::default(), run }
     }
 
     /// One that gives this text.
@@ -198,10 +197,6 @@ impl<const KIND: usize> Doing<KIND> {
 
     pub(crate) fn contract(self, contract: Contract) -> Self {
         Self { contract, ..self }
-    }
-
-    pub(crate) fn acts(self, acts: impl IntoIterator<Item = Act>) -> Self {
-        Self { acts: acts.into_iter().collect(), ..self }
     }
 }
 
@@ -219,7 +214,7 @@ impl<const KIND: usize> Tool for Doing<KIND> {
 
     fn acts(&self, arguments: &Self::Arguments) -> Vec<Act> {
         assert!(!arguments.contains_key("panic"), "no acts for this");
-        self.acts.clone()
+        Vec::new()
     }
 
     async fn run(&self, cx: &CallContext, arguments: Self::Arguments) -> ToolResult {
@@ -273,6 +268,7 @@ pub(crate) fn life<T>(memory: &Store, stop: Option<Stop>, live: impl AsyncFnOnce
 
 /// Lives that stop before and after each commit in turn, each followed by one that does not; gives how many stops were
 /// reached. `live` gets what `make` made for this world.
+#[expect(clippy::needless_pass_by_value, reason = "a closure is written where it is handed over")]
 pub(crate) fn explore<S>(make: impl Fn() -> S, live: impl AsyncFn(Store, &S)) -> usize {
     let reached = stops().take_while(|stop| {
         let (memory, made) = (store(), make());

@@ -249,7 +249,7 @@ impl Running<'_> {
             }
             ApprovalState::Decided { decision: Decision::Happened { text }, actor, .. } => {
                 let told = text.clone().unwrap_or_else(|| format!("{actor} says that this call has run."));
-                self.end_in(tx, Ended::new(Outcome::Ok, told).behind(shown)).await
+                self.end_in(tx, Ended::new(Outcome::Ok, told).behind(&shown)).await
             }
             ApprovalState::Decided { decision: Decision::DidNotHappen, .. } => {
                 Ok(Step::go(CallState::at(Phase::Ready, intent)).with(tx))
@@ -258,9 +258,9 @@ impl Running<'_> {
                 if let Some(turn) = record.turn {
                     tx.abort_task(turn, "nobody knows whether a call has run", Reach::Ordinary).await?;
                 }
-                self.end_in(tx, Ended::cut_off().behind(shown)).await
+                self.end_in(tx, Ended::cut_off().behind(&shown)).await
             }
-            _ => self.end_in(tx, Ended::cut_off().behind(shown)).await,
+            _ => self.end_in(tx, Ended::cut_off().behind(&shown)).await,
         }
     }
 }

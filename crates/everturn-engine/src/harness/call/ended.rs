@@ -92,7 +92,7 @@ impl Ended {
 
     /// The same end, behind what the call had written until then.
     #[must_use]
-    pub(super) fn behind(mut self, written: String) -> Self {
+    pub(super) fn behind(mut self, written: &str) -> Self {
         if !written.is_empty() {
             self.text = format!("{}\n{}", written.trim_end_matches('\n'), self.text);
         }

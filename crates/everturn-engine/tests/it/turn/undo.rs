@@ -144,8 +144,9 @@ fn tools() -> Extension {
 /// A model whose turn `write` writes over two calls and a child.
 fn writer() -> Scripted {
     Scripted::answering(|request: &Request| {
-        let users = request.messages.iter().filter(|message| matches!(&***message, Message::User(_)));
-        match (users.last().unwrap().text().as_str(), results_since_asked(request)) {
+        let is_user = |message: &&Arc<Message>| matches!(&***message, Message::User(_));
+        let asked = request.messages.iter().rev().find(is_user).unwrap();
+        match (asked.text().as_str(), results_since_asked(request)) {
             ("write", 0) => Reply::calls([("do", r#"{"a":"a2","b":"b2"}"#), ("do", r#"{"new":"n2"}"#)]),
             ("write", 2) => Reply::calls([("do", r#"{"a":"a3","gone":null}"#), ("delegate", "{}")]),
             ("child", 0) => Reply::calls([("do", r#"{"c":"c2"}"#)]),
