@@ -25,7 +25,12 @@ pub(crate) async fn run(place: &Place, id: SessionId, json: bool) -> Result<Exit
     let session = host.reopen(id).await?;
     // What others have left is taken first: what it begins is followed.
     session.resume();
-    wait(&host, || async { Ok(session.mail().await?.is_empty().then_some(())) }).await?;
+    let is_taken = || async {
+        let is_empty = session.mail().await?.is_empty();
+        // What the store has is known here once the heads are the same.
+        Ok((is_empty && session.inspect().await?.head == session.head()).then_some(()))
+    };
+    wait(&host, is_taken).await?;
     let open = session.open_submissions();
     if open.is_empty() && session.inspect().await?.tasks.is_empty() {
         eprintln!("everturn: nothing in session {id} was cut off; `everturn run --session {id}` asks on");

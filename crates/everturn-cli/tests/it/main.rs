@@ -12,4 +12,5 @@ mod letters;
 mod place;
 mod script;
 mod tasks;
+mod terminal;
 mod wire;
