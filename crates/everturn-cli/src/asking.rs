@@ -129,7 +129,7 @@ async fn post(host: &Host, asking: Asking) -> Result<Option<Came>, Failure> {
 }
 
 /// Looks again and again, for some seconds.
-async fn wait<T, F>(host: &Host, look: impl Fn() -> F) -> Result<Option<T>, Failure>
+pub(crate) async fn wait<T, F>(host: &Host, look: impl Fn() -> F) -> Result<Option<T>, Failure>
 where
     F: Future<Output = everturn::Result<Option<T>>>,
 {

@@ -43,9 +43,14 @@ impl Desk {
         (io::stdin().is_terminal() && io::stderr().is_terminal()).then_some(Self::Terminal)
     }
 
-    /// Whether a turn may wait here for what is open.
-    pub(crate) fn waits(self) -> bool {
+    /// Whether what only a person can say may be asked.
+    pub(crate) fn can_ask(self) -> bool {
         self != Self::Nobody
+    }
+
+    /// Whether a question that is open is seen to, or waited for.
+    pub(crate) fn sees_to(self, open: &ApprovalRecord) -> bool {
+        self.can_ask() || matches!(open.question, Question::Person { .. })
     }
 }
 

@@ -11,6 +11,7 @@ use everturn::{
 use super::tasks::state;
 use crate::{
     args::Place,
+    asking::wait,
     desk::{Desk, attend},
     exit::{Exit, Failure},
     follow::{Form, follow},
@@ -22,6 +23,14 @@ use crate::{
 pub(crate) async fn run(place: &Place, id: SessionId, json: bool) -> Result<Exit, Failure> {
     let host = Host::open(place, Missing::Refuse).await?;
     let session = host.reopen(id).await?;
+    // What others have left is taken first: what it begins is followed.
+    session.resume();
+    let is_taken = || async {
+        let is_empty = session.mail().await?.is_empty();
+        // What the store has is known here once the heads are the same.
+        Ok((is_empty && session.inspect().await?.head == session.head()).then_some(()))
+    };
+    wait(&host, is_taken).await?;
     let open = session.open_submissions();
     if open.is_empty() && session.inspect().await?.tasks.is_empty() {
         eprintln!("everturn: nothing in session {id} was cut off; `everturn run --session {id}` asks on");
@@ -127,8 +136,13 @@ pub(super) async fn stuck(session: &LiveSession, asked: &Submission, desk: Optio
             _ => false,
         };
         let is_open = session.open_submissions().iter().any(|open| open.id() == asked.id());
-        let is_asked = desk.is_some_and(Desk::waits) && !session.open_approvals().is_empty();
-        if is_open && !is_asked && !graph.tasks.iter().any(goes_on) {
+        let mut open = session.open_approvals().into_iter();
+        let is_seen_to = open.any(|open| desk.is_some_and(|desk| desk.sees_to(&open)));
+        if session.head() != graph.head {
+            // What was seen is not of one moment.
+            continue;
+        }
+        if is_open && !is_seen_to && !graph.tasks.iter().any(goes_on) {
             return;
         }
         if graphs.next().await.is_err() {

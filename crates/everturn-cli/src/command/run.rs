@@ -44,7 +44,7 @@ pub(crate) async fn run(place: &Place, which: &Which, asked: Asked) -> Result<Ex
     let missing = if which.is_new() { Missing::Create } else { Missing::Refuse };
     let host = Host::open(place, missing).await?;
     let desk = Desk::of(ask);
-    host.judge_by(rules, desk.waits());
+    host.judge_by(rules, desk.can_ask());
     let session = host.session(which, &prompt).await?;
     if let Some(notice) = host.notice(which) {
         eprintln!("everturn: {notice}");

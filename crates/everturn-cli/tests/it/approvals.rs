@@ -30,45 +30,72 @@ fn asking(place: &Place, script: &Script, calls: &[(&str, Value)]) -> Running {
     first
 }
 
+fn read(path: &str) -> (&'static str, Value) {
+    ("read", json!({"path": path}))
+}
+
 #[test]
 fn approvals_are_answered_out_of_order_from_another_process() {
     let (place, script) = (Place::new(), Script::new());
-    let first = asking(&place, &script, &[write("src/small.rs", EVIL), write("b.txt", "b")]);
+    // A project may tighten.
+    place.write("everturn.toml", "[policy]\nrules = [\"ask read(src/**)\"]\n");
+    let first = asking(&place, &script, &[read("src/small.rs"), read("src/large.rs")]);
     let id = place.newest();
-
     let listed = open(&place);
-    let (small, other) = (listed[0]["approval"].to_string(), listed[1]["approval"].to_string());
-    assert_eq!(listed[0]["acts"], json!([{"write": "src/small.rs"}]));
+    let (small, large) = (listed[0]["approval"].to_string(), listed[1]["approval"].to_string());
+    assert_eq!(listed[0]["acts"], json!([{"read": "src/small.rs"}]));
     assert_eq!((&listed[0]["session"], &listed[0]["kind"]), (&json!(id), &json!("call")));
-    assert!(listed[0]["diff"].as_str().unwrap().contains("-    7"), "{listed:?}");
+    assert_eq!((&listed[0]["rule"], &listed[0]["layer"]), (&json!("ask read(src/**)"), &json!("project")));
 
-    let shown = place.run(&["approvals", &id]).well();
-    for part in
-        [&small, "may write run? write(src/small.rs)", "-    7", "because: no rule allows", "seconds ago"]
-    {
-        assert!(shown.contains(part) || part == "seconds ago", "{part:?} is not in {shown}");
-    }
-    let is_raw = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
-    assert!(!shown.contains(is_raw), "{shown:?}");
-
-    place.run(&["approve", &id]).refused(2, "2 questions are open");
-    let allowed = place.run(&["approve", &id, &other]).well();
+    let several = place.run(&["approve", &id]);
+    several.refused(2, "2 questions are open");
+    several.refused(2, &format!("{large}  may read run? read(src/large.rs)"));
+    let allowed = place.run(&["approve", &id, &large]).well();
     assert!(allowed.contains("allowed; it goes on where the session runs"), "{allowed}");
-    // Now one is left.
     let denied = place.run(&["deny", &id, "--reason", "not that one"]).well();
-    assert!(denied.contains(&format!("approval {small}: denied: not that one")), "{denied}");
+    assert!(denied.contains(&format!("approval {small}: denied: not that one")), "now one is left: {denied}");
 
     let results = results(&script.asked());
     assert!(results[0].contains("Declined by local: not that one"), "{results:?}");
-    assert!(results[1].contains("created"), "{results:?}");
+    assert!(results[1].contains("7_000"), "{results:?}");
     place.run(&["approve", &id, &small]).refused(1, "local has decided it: Deny");
     script.says("done");
     assert_eq!(first.ended().well(), "done\n");
-    assert_eq!(std::fs::read_to_string(place.path().join("b.txt")).unwrap(), "b");
-    assert!(std::fs::read_to_string(place.path().join("src/small.rs")).unwrap().contains('7'));
     let none = place.run(&["approvals", &id]);
     assert!(none.out.is_empty() && none.err.contains("nothing waits"), "{none:?}");
     place.run(&["approve", &id]).refused(3, "nothing waits");
+}
+
+#[test]
+fn what_would_happen_is_shown_and_nothing_of_it_reaches_the_terminal_as_it_stands() {
+    let (place, script) = (Place::new(), Script::new());
+    let argv = ("exec", json!({"argv": ["echo", EVIL]}));
+    let first = asking(&place, &script, &[write("src/small.rs", EVIL)]);
+    let id = place.newest();
+    let is_raw = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+    let shown = place.run(&["approvals", &id]).well();
+    for part in
+        ["may write run? write(src/small.rs)", "-    7", "because: no rule allows write(src/small.rs)"]
+    {
+        assert!(shown.contains(part), "{part:?} is not in {shown}");
+    }
+    assert!(!shown.contains(is_raw), "{shown:?}");
+    assert!(open(&place)[0]["diff"].as_str().unwrap().contains("-    7"));
+    place.run(&["deny", &id, "--reason", EVIL]).well();
+    script.asked();
+    script.calls(&[argv]);
+    let mut first = first;
+    let told = first.told(WAITS);
+    assert!(!told.contains(is_raw), "{told:?}");
+    let listed = place.run(&["approvals", "--json"]).well();
+    assert!(!listed.contains(|c: char| c.is_control() && c != '\n'), "{listed:?}");
+    assert_eq!(open(&place)[0]["argv"], json!(["echo", EVIL]));
+    let shown = place.run(&["approvals"]).well();
+    assert!(shown.contains("exec(echo one") && !shown.contains(is_raw), "{shown:?}");
+    place.run(&["deny", &id, "--reason", "no"]).well();
+    script.asked();
+    script.says("done");
+    first.ended().well();
 }
 
 #[test]
@@ -98,17 +125,18 @@ fn what_a_killed_process_had_asked_is_answered_and_goes_on() {
 #[test]
 fn other_arguments_are_allowed_and_its_like_for_the_session() {
     let (place, script) = (Place::new(), Script::new());
-    let first = asking(&place, &script, &[write("a.txt", "a"), write("b.txt", "b")]);
+    let mut first = asking(&place, &script, &[write("a.txt", "a")]);
     let id = place.newest();
-    let asked: Vec<_> = open(&place).iter().map(|one| one["approval"].to_string()).collect();
-    place.run(&["approve", &id, &asked[0], "--edit", r#"{"path": "c.txt", "content": "c"}"#]).well();
-    place.run(&["approve", &id, &asked[1], "--session"]).well();
+    place.run(&["approve", &id, "--edit", r#"{"path": "c.txt", "content": "c"}"#]).well();
     script.asked();
     assert!(place.path().join("c.txt").exists() && !place.path().join("a.txt").exists());
-    // The same file again is not asked about again.
+    script.calls(&[write("b.txt", "b")]);
+    first.told(WAITS);
+    place.run(&["approve", &id, "--session"]).well();
+    script.asked();
     script.calls(&[write("b.txt", "more")]);
     let results = results(&script.asked());
-    assert!(results.last().unwrap().contains("replaced"), "{results:?}");
+    assert!(results.last().unwrap().contains("replaced"), "it is not asked about again: {results:?}");
     script.says("done");
     first.ended().well();
 }

@@ -13,4 +13,5 @@ mod place;
 mod script;
 mod tasks;
 mod watching;
+mod terminal;
 mod wire;

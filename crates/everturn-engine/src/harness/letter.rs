@@ -236,6 +236,9 @@ impl Transaction {
         let Opened { kind, conversation, request, body } = opened;
         let missing = || Error::invalid(format!("take mail: one to {} lacks a part", kind.name()));
         let place = conversation.ok_or_else(missing);
+        if let Some(conversation) = conversation {
+            self.conversation(conversation).await?;
+        }
         Ok(match kind {
             MailKind::Submit => {
                 let queued = body.queued.ok_or_else(missing)?;
