@@ -76,7 +76,7 @@ struct Turn {
 enum Happened {
     Typed(Typed),
     Signal(Signal),
-    Event(Option<everturn::Result<Event>>),
+    Event(Box<Option<everturn::Result<Event>>>),
     Moved,
 }
 
@@ -98,8 +98,10 @@ impl Chat {
                 Happened::Typed(Typed::Interrupt | Typed::End) => self.is_leaving = true,
                 Happened::Signal(Signal::Interrupt) | Happened::Moved => {}
                 Happened::Signal(Signal::Terminate) => return self.stop(),
-                Happened::Event(Some(event)) => self.screen.event(&event?.kind),
-                Happened::Event(None) => self.turn_ended().await?,
+                Happened::Event(event) => match *event {
+                    Some(event) => self.screen.event(&event?.kind),
+                    None => self.turn_ended().await?,
+                },
             }
         }
     }
@@ -120,14 +122,14 @@ impl Chat {
                 // A session that is gone is told of by who follows a turn, or by the next thing that is asked.
                 Some(graphs) => {
                     if graphs.next().await.is_err() {
-                        pending().await
+                        pending::<()>().await;
                     }
                 }
                 None => pending().await,
             }
         };
         Ok(tokio::select! {
-            event = event => Happened::Event(event),
+            event = event => Happened::Event(Box::new(event)),
             typed = lines.next(prompt), if listens => Happened::Typed(typed?),
             signal = signals.next() => Happened::Signal(signal),
             () = moved => Happened::Moved,
@@ -243,9 +245,8 @@ impl Chat {
     async fn turn_ended(&mut self) -> Result<(), Failure> {
         let Some(turn) = self.turn.take() else { return Ok(()) };
         self.screen.end_line();
-        match exit(&turn.asked.answer().await?) {
-            Err(failure) => self.screen.note(&failure.message),
-            Ok(_) => {}
+        if let Err(failure) = exit(&turn.asked.answer().await?) {
+            self.screen.note(&failure.message);
         }
         Ok(())
     }

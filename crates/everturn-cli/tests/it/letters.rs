@@ -90,7 +90,7 @@ fn files_are_restored_here_and_by_another_process() {
         first.ended().well();
         let all = place.run(&["tasks", "--all", "--json"]).well();
         let turns = all.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-        let turn = turns.filter(|task| task["kind"] == "et.turn").last().unwrap();
+        let turn = turns.rev().find(|task| task["kind"] == "et.turn").unwrap();
         turn["task"].to_string()
     };
     let turn = change(&[]);
