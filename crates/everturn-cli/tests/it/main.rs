@@ -12,6 +12,6 @@ mod letters;
 mod place;
 mod script;
 mod tasks;
-mod watching;
 mod terminal;
+mod watching;
 mod wire;

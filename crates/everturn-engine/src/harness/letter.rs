@@ -36,6 +36,7 @@ use crate::{
 /// let steer = Letter::Submit { conversation: ConversationId::ROOT, input: Input::text("in French").steer() };
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a letter is written once and taken once")]
 pub enum Letter {
     /// Hand an input to a conversation, as [`ConversationHandle::submit`](super::ConversationHandle::submit) does.
     Submit {

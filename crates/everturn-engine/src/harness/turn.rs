@@ -1,8 +1,10 @@
 //! The turn: a task that is moved by one pure decision.
 
 mod advance;
+mod fit;
 mod gate;
 mod partial;
+mod prepare;
 mod request;
 mod retry;
 mod schema;

@@ -338,7 +338,7 @@ fn a_commit_that_the_runtime_cut_off_closes_the_session() {
     });
     drop(first);
     runtime().block_on(async {
-        let error = session.begin().await.err().expect("the session is closed");
+        let error = session.begin().await.expect_err("the session is closed");
         assert!(matches!(error.kind(), ErrorKind::Closed { .. }), "{error}");
     });
 }

@@ -2,9 +2,8 @@
 
 use everturn_core::{
     Error, Result,
-    budget::{Room, worst_case},
+    budget::Room,
     clock::Timestamp,
-    compaction::Trigger,
     entry::{Entry, kind},
     id::{ConversationId, EntryId, TaskId},
     json::RawJson,
@@ -17,17 +16,17 @@ use everturn_core::{
 
 use super::{
     Partial, TurnTask,
+    prepare::resolve,
     request::Attempt,
     retry,
-    state::{Asked, IRREDUCIBLE, Judged, Limits, Next, Phase, Pinned, Reason, TurnInput, TurnState, next},
+    state::{Asked, Judged, Limits, Next, Phase, Pinned, TurnInput, TurnState, next},
 };
 use crate::{
     NewTask, Transaction,
     harness::{
         Settings, Shared,
-        agent::{self, Agent},
+        agent::Agent,
         budget::{self, ROOM, Spender},
-        compact::{self, CompactInput},
         history::TurnEnd,
         inbox,
         prompt::{self, Place, Resolved},
@@ -39,14 +38,14 @@ use crate::{
 /// A turn inside a transaction.
 #[derive(Clone)]
 pub(crate) struct Turn {
-    id: TaskId,
-    conversation: ConversationId,
+    pub(super) id: TaskId,
+    pub(super) conversation: ConversationId,
     pub(crate) input: TurnInput,
     pub(crate) state: TurnState,
     /// Who is asked next, where the model was already told what it should know.
-    resolved: Option<Resolved>,
+    pub(super) resolved: Option<Resolved>,
     /// Whether what is prepared next is another attempt at the same step.
-    is_again: bool,
+    pub(super) is_again: bool,
 }
 
 /// What a turn has come to inside a transaction.
@@ -127,22 +126,6 @@ fn place(tx: &mut Transaction, turn: TaskId, submission: SubmissionRecord) -> Re
     let entry = tx.append_for(Some(turn), submission.conversation, inbox::said(&submission))?;
     tx.put_submission(SubmissionRecord { state: inbox::placed(turn, entry), ..submission });
     Ok(entry)
-}
-
-/// Who is asked next by an agent, or why nobody can be.
-fn resolve(
-    shared: &Shared,
-    input: &TurnInput,
-    mut agent: Agent,
-    fallback: u32,
-) -> std::result::Result<Resolved, Reason> {
-    input.options.agent.clone().apply(&mut agent);
-    let settings = shared.settings();
-    let other = fallback.checked_sub(1).and_then(|at| settings.fallbacks.get(at as usize));
-    let Some(model) = other.or(agent.model.as_ref()).cloned() else {
-        return Err(Reason::new("no_model", agent::NO_MODEL));
-    };
-    Resolved::of(shared, agent, model).map_err(|error| Reason::new("no_model", error.to_string()))
 }
 
 impl Turn {
@@ -272,68 +255,6 @@ impl Turn {
         Ok(())
     }
 
-    /// Takes what became of a compaction, once it has ended.
-    async fn take_compaction(&mut self, tx: &Transaction) -> Result<()> {
-        let Phase::Compacting { task, was_sent } = self.state.phase else { return Ok(()) };
-        if self.state.open > 0 {
-            return Ok(());
-        }
-        let outcome = tx.outcome(task).await?;
-        self.is_again = was_sent;
-        if !outcome.is_some_and(|outcome| outcome.is_completed()) {
-            self.state.phase = Phase::Failed(self.irreducible(tx).await?);
-        }
-        Ok(())
-    }
-
-    /// Stages a compaction that the turn waits for.
-    async fn compact(&mut self, shared: &Shared, tx: &mut Transaction, was_sent: bool) -> Result<()> {
-        self.state.counts.compactions += 1;
-        let room = self.room_of(shared, tx).await?;
-        let input = CompactInput { trigger: Trigger::Full, focus: None, room: Some(room) };
-        let task = tx.compact(self.conversation, Some(self.id), &input)?;
-        (self.state.phase, self.state.open) = (Phase::Compacting { task, was_sent }, 1);
-        Ok(())
-    }
-
-    /// How many tokens the context may have: what the window leaves for it; where that is not known, or was not enough, half
-    /// of what it has.
-    async fn room_of(&self, shared: &Shared, tx: &Transaction) -> Result<u64> {
-        let half = tx.tokens(self.conversation).await? / 2;
-        let agent = tx.snapshot::<Agent>(self.conversation).await?.unwrap_or_default();
-        let resolved = resolve(shared, &self.input, agent, self.state.counts.fallback).ok();
-        let room = resolved.and_then(|resolved| resolved.room());
-        Ok(match (room, &self.state.phase) {
-            (Some(room), Phase::Faulted { .. }) => room.min(half),
-            (Some(room), _) => room,
-            (None, _) => half,
-        })
-    }
-
-    /// Stages a compaction in the background where the next turn would need one soon.
-    pub(crate) async fn compact_ahead(&self, shared: &Shared, tx: &mut Transaction) -> Result<()> {
-        let agent = tx.snapshot::<Agent>(self.conversation).await?.unwrap_or_default();
-        let resolved = resolve(shared, &self.input, agent, self.state.counts.fallback).ok();
-        let Some(room) = resolved.and_then(|resolved| resolved.room()) else { return Ok(()) };
-        let ahead_at = room.saturating_mul(u64::from(shared.settings().compact_ahead)) / 100;
-        if tx.tokens(self.conversation).await? > ahead_at && !tx.is_compacting(self.conversation) {
-            tx.compact(
-                self.conversation,
-                None,
-                &CompactInput { trigger: Trigger::Ahead, focus: None, room: None },
-            )?;
-        }
-        Ok(())
-    }
-
-    /// Why the context cannot be sent, whatever is left out.
-    async fn irreducible(&self, tx: &Transaction) -> Result<Reason> {
-        let largest = compact::largest(&tx.context(self.conversation).await?);
-        let message =
-            format!("the context does not fit the model, and cannot be made shorter; the largest: {largest}");
-        Ok(Reason::new(IRREDUCIBLE, message))
-    }
-
     /// Counts the gates that an answer has to pass.
     async fn count_gates(&mut self, shared: &Shared, tx: &Transaction) -> Result<()> {
         if let Phase::Responded { judged: Judged::Open, .. } = &self.state.phase {
@@ -355,106 +276,9 @@ impl Turn {
         Ok(())
     }
 
-    /// Resolves the agent once, places what was said meanwhile, tells the model what it should know, and pins model,
-    /// options and cutoff. Gives whether there is room in the budgets; where the turn has to wait for it, it is prepared anew.
-    async fn prepare(&mut self, shared: &Shared, tx: &mut Transaction) -> Result<Room> {
-        let step = if self.is_again { self.state.step } else { self.state.step + 1 };
-        if self.state.step > 0 {
-            tx.place_writes(self.conversation)?;
-            if tx.place_steers(shared, self.conversation, (self.id, step))? > 0 {
-                // Whoever steers a turn that stands still has moved it.
-                self.state.repeats = Default::default();
-                self.state.counts.repairs = 0;
-            }
-        }
-        self.notice(tx)?;
-        let resolved = match self.resolved.take() {
-            Some(resolved) => resolved,
-            None => {
-                let agent = tx.snapshot::<Agent>(self.conversation).await?.unwrap_or_default();
-                match resolve(shared, &self.input, agent, self.state.counts.fallback) {
-                    Ok(resolved) => {
-                        let place = Place { conversation: self.conversation, turn: self.id };
-                        prompt::tell(tx, place, &resolved).await?;
-                        resolved
-                    }
-                    Err(reason) => {
-                        self.state.phase = Phase::Failed(reason);
-                        return Ok(Room::Enough);
-                    }
-                }
-            }
-        };
-        if self.does_not_fit(tx, &resolved).await? {
-            if self.state.counts.compactions > 0 {
-                self.state.phase = Phase::Failed(self.irreducible(tx).await?);
-                return Ok(Room::Enough);
-            }
-            let was_sent = self.is_again;
-            return self.compact(shared, tx, was_sent).await.map(|()| Room::Enough);
-        }
-        match self.reserve(shared, tx, &resolved).await? {
-            Room::Enough => self.pin(tx, resolved, step).await.map(|()| Room::Enough),
-            Room::Exceeded(limit) => {
-                self.state.phase = Phase::Spent { limit: limit.word().into() };
-                Ok(Room::Enough)
-            }
-            Room::Wait => {
-                // What was said meanwhile was placed, and what the model should know was told.
-                self.state.phase = Phase::Asked;
-                Ok(Room::Wait)
-            }
-        }
-    }
-
-    /// Whether the next request would be more than the model takes.
-    async fn does_not_fit(&self, tx: &Transaction, resolved: &Resolved) -> Result<bool> {
-        match resolved.room() {
-            Some(room) => Ok(tx.tokens(self.conversation).await? > room),
-            None => Ok(false),
-        }
-    }
-
-    /// Reserves the most that the next request may use.
-    async fn reserve(&self, shared: &Shared, tx: &mut Transaction, resolved: &Resolved) -> Result<Room> {
-        let abilities = &resolved.abilities;
-        let estimate = tx.tokens(self.conversation).await?;
-        let worst = worst_case(estimate, abilities.output_max, abilities.price.as_ref());
-        tx.reserve(shared, self.spender(), worst).await
-    }
-
     /// Who spends what this turn spends.
     pub(crate) fn spender(&self) -> Spender {
         Spender { conversation: self.conversation, turn: self.id }
-    }
-
-    async fn pin(&mut self, tx: &Transaction, resolved: Resolved, step: u32) -> Result<()> {
-        let Resolved { agent, model, .. } = resolved;
-        self.state.last = self.newest(tx).await?;
-        if std::mem::take(&mut self.is_again) {
-            self.state.attempt += 1;
-        } else {
-            (self.state.step, self.state.attempt) = (step, 1);
-            let counts = &mut self.state.counts;
-            (counts.retries, counts.compactions, counts.epochs) = (0, 0, 0);
-        }
-        let (thinking, cutoff, schema) = (agent.thinking, self.state.last, self.input.options.schema.clone());
-        self.state.phase = Phase::Pinned(Pinned { model, thinking, cutoff, schema });
-        Ok(())
-    }
-
-    /// Tells the model that it stands still, once it has for a while.
-    fn notice(&mut self, tx: &mut Transaction) -> Result<()> {
-        let is_new = matches!(self.state.phase, Phase::Calling { .. });
-        let count = self.state.repeats.count;
-        if is_new && count == self.state.limits.notice_at {
-            let text = format!(
-                "The same calls have given the same results {count} times in a row. Do something else, or answer with what \
-                 you have."
-            );
-            self.append(tx, Entry::new(kind::NOTICE).message(Message::user(text)))?;
-        }
-        Ok(())
     }
 
     /// Stages the wait before the same request is sent again.

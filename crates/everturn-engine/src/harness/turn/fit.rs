@@ -1,0 +1,95 @@
+//! Whether the context fits the model, and what becomes of a turn whose context does not.
+
+use everturn_core::{Result, compaction::Trigger};
+
+use super::{
+    Turn,
+    prepare::resolve,
+    state::{IRREDUCIBLE, Phase, Reason},
+};
+use crate::{
+    Transaction,
+    harness::{
+        Shared,
+        agent::Agent,
+        compact::{self, CompactInput},
+        prompt::Resolved,
+    },
+};
+
+impl Turn {
+    /// Whether the next request would be more than the model takes.
+    pub(super) async fn does_not_fit(&self, tx: &Transaction, resolved: &Resolved) -> Result<bool> {
+        match resolved.room() {
+            Some(room) => Ok(tx.tokens(self.conversation).await? > room),
+            None => Ok(false),
+        }
+    }
+
+    /// Takes what became of a compaction, once it has ended.
+    pub(super) async fn take_compaction(&mut self, tx: &Transaction) -> Result<()> {
+        let Phase::Compacting { task, was_sent } = self.state.phase else { return Ok(()) };
+        if self.state.open > 0 {
+            return Ok(());
+        }
+        let outcome = tx.outcome(task).await?;
+        self.is_again = was_sent;
+        if !outcome.is_some_and(|outcome| outcome.is_completed()) {
+            self.state.phase = Phase::Failed(self.irreducible(tx).await?);
+        }
+        Ok(())
+    }
+
+    /// Stages a compaction that the turn waits for.
+    pub(super) async fn compact(
+        &mut self,
+        shared: &Shared,
+        tx: &mut Transaction,
+        was_sent: bool,
+    ) -> Result<()> {
+        self.state.counts.compactions += 1;
+        let room = self.room_of(shared, tx).await?;
+        let input = CompactInput { trigger: Trigger::Full, focus: None, room: Some(room) };
+        let task = tx.compact(self.conversation, Some(self.id), &input)?;
+        (self.state.phase, self.state.open) = (Phase::Compacting { task, was_sent }, 1);
+        Ok(())
+    }
+
+    /// How many tokens the context may have: what the window leaves for it; where that is not known, or was not enough, half
+    /// of what it has.
+    async fn room_of(&self, shared: &Shared, tx: &Transaction) -> Result<u64> {
+        let half = tx.tokens(self.conversation).await? / 2;
+        let agent = tx.snapshot::<Agent>(self.conversation).await?.unwrap_or_default();
+        let resolved = resolve(shared, &self.input, agent, self.state.counts.fallback).ok();
+        let room = resolved.and_then(|resolved| resolved.room());
+        Ok(match (room, &self.state.phase) {
+            (Some(room), Phase::Faulted { .. }) => room.min(half),
+            (Some(room), _) => room,
+            (None, _) => half,
+        })
+    }
+
+    /// Stages a compaction in the background where the next turn would need one soon.
+    pub(crate) async fn compact_ahead(&self, shared: &Shared, tx: &mut Transaction) -> Result<()> {
+        let agent = tx.snapshot::<Agent>(self.conversation).await?.unwrap_or_default();
+        let resolved = resolve(shared, &self.input, agent, self.state.counts.fallback).ok();
+        let Some(room) = resolved.and_then(|resolved| resolved.room()) else { return Ok(()) };
+        let ahead_at = room.saturating_mul(u64::from(shared.settings().compact_ahead)) / 100;
+        if tx.tokens(self.conversation).await? > ahead_at && !tx.is_compacting(self.conversation) {
+            tx.compact(
+                self.conversation,
+                None,
+                &CompactInput { trigger: Trigger::Ahead, focus: None, room: None },
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Why the context cannot be sent, whatever is left out.
+    pub(super) async fn irreducible(&self, tx: &Transaction) -> Result<Reason> {
+        let largest = compact::largest(&tx.context(self.conversation).await?);
+        let message =
+            format!("the context does not fit the model, and cannot be made shorter; the largest: {largest}");
+        Ok(Reason::new(IRREDUCIBLE, message))
+    }
+}
