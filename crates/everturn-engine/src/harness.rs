@@ -26,6 +26,7 @@ mod tools;
 mod turn;
 mod undo;
 pub mod view;
+mod within;
 mod worker;
 
 use std::{

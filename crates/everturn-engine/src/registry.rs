@@ -195,6 +195,17 @@ fn wrapped(extensions: &[Extension], tool: &AnyTool) -> AnyTool {
 fn check(extensions: &[Extension]) -> Result<()> {
     let tools = extensions.iter().flat_map(|extension| &extension.tools);
     check_names("tools", tools.map(|installed| installed.tool.spec().name.as_str()))?;
+    let of_session = |name: &str| {
+        let mut tools = extensions.iter().flat_map(|extension| &extension.tools);
+        tools.any(|installed| installed.session.is_some() && installed.tool.spec().name == name)
+    };
+    let wraps = extensions.iter().flat_map(|extension| &extension.tool_wraps);
+    if let Some(wrap) = wraps.into_iter().find(|wrap| of_session(&wrap.name)) {
+        return Err(Error::conflict(format!(
+            "install extensions: {} needs the session, and nothing can stand around it; use a hook",
+            wrap.name
+        )));
+    }
     let sections = extensions.iter().flat_map(|extension| &extension.sections);
     check_names("sections", sections.map(AnySection::key))?;
     let tasks: Vec<&str> =

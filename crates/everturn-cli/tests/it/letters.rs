@@ -71,7 +71,10 @@ fn an_aborted_turn_ends_here_and_in_another_process() {
     assert!(signal_after(&place, 3, rustix::process::Signal::TERM));
     let id = place.newest();
     assert_eq!(place.run(&["abort", &id]).well(), "conversation 1 is aborted\n");
-    assert!(place.run(&["show", &id]).well().contains("cancelled (the conversation was aborted)"), "it ended where nobody ran it");
+    assert!(
+        place.run(&["show", &id]).well().contains("cancelled (the conversation was aborted)"),
+        "it ended where nobody ran it"
+    );
     assert!(place.run(&["resume", &id]).err.contains("nothing in session"));
 }
 

@@ -112,6 +112,14 @@ impl Choice {
         }
     }
 
+    /// Whether a result may add a name: not one that was taken away, and in a sub-agent's list only whoever wrote it may.
+    pub(super) fn takes(&self, name: &str, is_child: bool) -> bool {
+        match self {
+            Self::Exactly(_) => !is_child,
+            Self::Default { removed, .. } => !removed.iter().any(|other| other == name),
+        }
+    }
+
     /// The same choice with one more name.
     pub(super) fn add(&mut self, name: &str) {
         let (Self::Exactly(names) | Self::Default { added: names, .. }) = self;

@@ -13,7 +13,7 @@ use everturn_core::{
 
 use super::{
     Shared,
-    call::{DECIDED, SessionRules},
+    call::{DECIDED, SessionRule, SessionRules},
     live::LiveSession,
 };
 use crate::Transaction;
@@ -128,7 +128,9 @@ impl Transaction {
             let message = format!("decide approval {approval}: {decision:?} does not fit what is asked");
             return Err(Error::invalid(message));
         }
-        if let Some(why) = self.changed(shared, &record).await? {
+        // To refuse is never about something else.
+        let may_be_other = !matches!(decision, Decision::Deny { .. });
+        if let Some(why) = self.changed(shared, &record).await?.filter(|_| may_be_other) {
             return Err(Error::conflict(format!("decide approval {approval}: {why}")));
         }
         self.check_edit(shared, &record, &decision).await?;
@@ -177,11 +179,12 @@ impl Transaction {
 
     /// Adds a rule for each thing that a call does, as narrow as it can be.
     async fn allow_for_session(&mut self, question: &Question) -> Result<()> {
-        let Question::Call { tool, acts, .. } = question else { return Ok(()) };
+        let Question::Call { tool, acts, directory, .. } = question else { return Ok(()) };
         let of_name = [everturn_core::policy::Act::Tool(tool.clone())];
         let acts = if acts.is_empty() { &of_name[..] } else { acts };
         let rules = &mut self.doc::<SessionRules>(()).await?.rules;
         for rule in acts.iter().filter_map(Rule::for_act) {
+            let rule = SessionRule { rule, directory: directory.clone() };
             if !rules.contains(&rule) {
                 rules.push(rule);
             }
@@ -224,7 +227,11 @@ impl Transaction {
         for open in self.open_approvals(None) {
             let no = Decision::Deny { reason: reason.into() };
             if open.turn == Some(turn) && open.question.takes(&no) {
-                self.decide(shared, open.id, (no, actor)).await?;
+                match self.decide(shared, open.id, (no, actor)).await {
+                    // It is over by now.
+                    Err(error) if matches!(error.kind(), ErrorKind::Conflict) => {}
+                    decided => decided?,
+                }
             }
         }
         Ok(())

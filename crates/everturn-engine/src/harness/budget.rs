@@ -80,7 +80,7 @@ impl Transaction {
     /// Whether every budget above a spender has room for what it wants.
     pub(super) async fn room(&mut self, shared: &Shared, by: Spender, wanted: &Spent) -> Result<Room> {
         let mut room = Room::Enough;
-        for (about, budget) in self.budgets(shared, by).await? {
+        for (about, budget) in self.limits_above(shared, by).await? {
             let account = self.account(about).await?;
             room = room.and(budget.room(&account, wanted, by.turn));
         }
@@ -90,7 +90,7 @@ impl Transaction {
     /// Reserves the most that a request may use, in every account above; or notes that the turn waits for room.
     pub(super) async fn reserve(&mut self, shared: &Shared, by: Spender, worst: Spent) -> Result<Room> {
         let room = self.room(shared, by, &worst).await?;
-        for (about, _) in self.budgets(shared, by).await? {
+        for (about, _) in self.limits_above(shared, by).await? {
             let mut account = self.account(about).await?;
             match room {
                 Room::Enough => account.reserve(by.turn, worst),
@@ -110,7 +110,7 @@ impl Transaction {
         by: Spender,
         used: Option<Spent>,
     ) -> Result<()> {
-        for (about, _) in self.budgets(shared, by).await? {
+        for about in self.accounts_above(shared, by).await? {
             let mut account = self.account(about).await?;
             let waiting = account.settle(by.turn, used);
             self.put_account(about, account).await?;
@@ -121,9 +121,25 @@ impl Transaction {
         Ok(())
     }
 
+    /// Gives back what a turn still holds that is over: its request was never sent, or is settled.
+    pub(super) async fn release(&mut self, shared: &Shared, by: Spender) -> Result<()> {
+        for about in self.accounts_above(shared, by).await? {
+            let mut account = self.account(about).await?;
+            let is_known = account.reserved.contains_key(&by.turn) || account.waiting.contains(&by.turn);
+            if !is_known {
+                continue;
+            }
+            for turn in account.settle(by.turn, Some(Spent::default())) {
+                self.wake_for_room(turn).await?;
+            }
+            self.put_account(about, account).await?;
+        }
+        Ok(())
+    }
+
     /// Charges what was spent without a reservation: calls, sub-agents, time.
     pub(super) async fn charge(&mut self, shared: &Shared, by: Spender, spent: Spent) -> Result<()> {
-        for (about, _) in self.budgets(shared, by).await? {
+        for about in self.accounts_above(shared, by).await? {
             let mut account = self.account(about).await?;
             account.spent = account.spent.plus(&spent);
             self.put_account(about, account).await?;
@@ -148,7 +164,25 @@ impl Transaction {
         }
     }
 
-    /// The budgets above a spender that limit anything: its turn's, its conversation's, those of who owns it, the session's.
+    /// The budgets above a spender that limit anything.
+    async fn limits_above(&self, shared: &Shared, by: Spender) -> Result<Vec<(About, Budget)>> {
+        let mut budgets = self.budgets(shared, by).await?;
+        budgets.retain(|(_, budget)| !budget.is_unlimited());
+        Ok(budgets)
+    }
+
+    /// The accounts above a spender that are kept: because of a budget, or because there was one.
+    async fn accounts_above(&self, shared: &Shared, by: Spender) -> Result<Vec<About>> {
+        let mut kept = Vec::new();
+        for (about, budget) in self.budgets(shared, by).await? {
+            if !budget.is_unlimited() || self.kept(about).await?.is_some() {
+                kept.push(about);
+            }
+        }
+        Ok(kept)
+    }
+
+    /// The budgets above a spender: its turn's, its conversation's, those of who owns it, the session's.
     async fn budgets(&self, shared: &Shared, by: Spender) -> Result<Vec<(About, Budget)>> {
         let mut budgets = Vec::new();
         let (mut conversation, mut turn) = (by.conversation, Some(by.turn));
@@ -164,7 +198,6 @@ impl Transaction {
             (conversation, turn) = (owner.conversation, owner.owner);
         }
         budgets.push((About::Session, shared.settings().session_budget));
-        budgets.retain(|(_, budget)| !budget.is_unlimited());
         Ok(budgets)
     }
 
@@ -175,18 +208,21 @@ impl Transaction {
 
     /// An account as it stands in this transaction. One that was not kept yet begins with what the ledger has.
     async fn account(&self, about: About) -> Result<Account> {
-        let kept = match about {
+        match (self.kept(about).await?, about) {
+            (Some(account), _) => Ok(account),
+            (None, About::Turn(_)) => Ok(Account::default()),
+            (None, about) => self.account_of_ledger(about).await,
+        }
+    }
+
+    async fn kept(&self, about: About) -> Result<Option<Account>> {
+        Ok(match about {
             About::Turn(turn) => self.snapshot::<TurnAccount>(turn).await?.map(|one| one.account),
             About::Conversation(conversation) => {
                 self.snapshot::<ConversationAccount>(conversation).await?.map(|one| one.account)
             }
             About::Session => self.snapshot::<SessionAccount>(()).await?.map(|one| one.account),
-        };
-        match (kept, about) {
-            (Some(account), _) => Ok(account),
-            (None, About::Turn(_)) => Ok(Account::default()),
-            (None, about) => self.account_of_ledger(about).await,
-        }
+        })
     }
 
     async fn account_of_ledger(&self, about: About) -> Result<Account> {

@@ -18,7 +18,7 @@ use everturn_core::{
     id::{ApprovalId, TaskId},
     json::RawJson,
     message::{CallId, Outcome},
-    policy::Verdict,
+    policy::{Act, Verdict},
     task::{TaskFailure, TaskRecord},
     tool::{AnyTool, OnUnknown, Replay},
 };
@@ -30,7 +30,7 @@ use crate::{
     task::{Aborted, Remains, Step, Task, TaskContext, TaskError},
 };
 pub(super) use ended::Ended;
-pub(super) use judge::{Bench, SessionRules};
+pub(super) use judge::{Bench, SessionRule, SessionRules};
 pub(super) use output::Streamed;
 pub(super) use plan::plan;
 
@@ -48,6 +48,9 @@ pub(super) struct Intent {
     /// What policy said; absent where there was nothing to judge, or it was not judged yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) verdict: Option<Verdict>,
+    /// What it does, as it was judged: with paths resolved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) acts: Vec<Act>,
     pub(super) replay: Replay,
     /// What happens when nobody can know whether it ran.
     #[serde(default, skip_serializing_if = "tells")]

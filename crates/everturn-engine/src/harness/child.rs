@@ -68,7 +68,9 @@ impl Transaction {
     /// Errors: `Conflict` when there may be no more of them: too deep, too many at once, or in all.
     pub(super) async fn start_child(&mut self, shared: &Shared, start: Start<'_>) -> Result<Child> {
         let turn = self.task(start.owner).and_then(|owner| owner.owner).unwrap_or(start.owner);
-        self.check_children(shared, Spender { conversation: start.parent, turn }).await?;
+        let by = Spender { conversation: start.parent, turn };
+        self.check_children(shared, by).await?;
+        self.charge(shared, by, Spent { children: 1, ..Spent::default() }).await?;
         self.doc::<Children>(()).await?.total += 1;
         let owner = self.task(start.owner);
         let owner = owner.ok_or_else(|| Error::conflict("start a sub-agent: its owner has ended"))?;
@@ -109,7 +111,7 @@ impl Transaction {
         SubmissionRecord { id, conversation, request, actor, state, time }
     }
 
-    /// The gate: whether one more sub-agent may be started, whichever way; it is charged to the budgets above.
+    /// The gate: whether one more sub-agent may be started, whichever way.
     async fn check_children(&mut self, shared: &Shared, by: Spender) -> Result<()> {
         let settings = shared.settings();
         let refuse = |what: String| Err(Error::conflict(format!("start a sub-agent: {what}")));
@@ -131,7 +133,7 @@ impl Transaction {
         let child = Spent { children: 1, ..Spent::default() };
         match self.room(shared, by, &child).await? {
             Room::Exceeded(limit) => refuse(format!("the budget of {limit} is used up")),
-            Room::Enough | Room::Wait => self.charge(shared, by, child).await,
+            Room::Enough | Room::Wait => Ok(()),
         }
     }
 

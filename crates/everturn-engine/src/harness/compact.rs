@@ -30,6 +30,9 @@ use crate::{
 const ASKING_PART: u64 = 2;
 /// How large the request for a summary may be, in tokens, where the window is not known.
 const ASKING_MAX: u64 = 64_000;
+/// The kind of a failure that no strategy can make the context shorter.
+pub(super) const NOTHING_TO_GAIN: &str = "nothing_to_gain";
+
 /// How many of the largest parts are named when nothing helps.
 const NAMED_MAX: usize = 3;
 
@@ -99,7 +102,7 @@ impl Compacting<'_> {
         let transcript = Transcript { entries: &entries };
         let wanted = Wanted { keep_recent: self.shared.settings().keep_recent, room: self.input.room };
         let Some(plan) = self.shared.strategy.plan(&transcript, &wanted) else {
-            return Ok(fail("nothing_to_gain", "the context is as short as it can be"));
+            return Ok(fail(NOTHING_TO_GAIN, "the context is as short as it can be"));
         };
         let mut row = None;
         let summary = if plan.needs_summary {
@@ -226,9 +229,12 @@ impl Transaction {
         self.create_task(NewTask { owner, background, ..new })
     }
 
-    /// Whether a compaction of a conversation is under way.
-    pub(super) fn is_compacting(&self, conversation: ConversationId) -> bool {
-        self.any_below(Above::Conversation(conversation), &|task| task.kind == CompactTask::NAME)
+    /// The compaction of a conversation that is under way.
+    pub(super) fn compacting(&self, conversation: ConversationId) -> Option<TaskId> {
+        let is_one = |id: &TaskId| {
+            Forest::task(self, *id).is_some_and(|task| task.kind == CompactTask::NAME && task.abort.is_none())
+        };
+        self.below(Above::Conversation(conversation)).into_iter().find(is_one)
     }
 }
 

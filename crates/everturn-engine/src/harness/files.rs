@@ -61,7 +61,7 @@ pub(super) struct Changes {
 impl Changes {
     /// What a call has recorded, in order.
     pub(super) fn of(call: &TaskRecord) -> Self {
-        let number = |name: &str| name.strip_prefix(MEMO).and_then(|number| number.parse::<u32>().ok());
+        let number = |name: &str| name.strip_prefix(MEMO)?.split(' ').next()?.parse::<u32>().ok();
         let recorded = call.memos.iter().filter_map(|(name, memo)| Some((number(name)?, memo.read().ok()?)));
         let mut recorded: Vec<(u32, FileChange)> = recorded.collect();
         recorded.sort_by_key(|(number, _)| *number);
@@ -150,6 +150,8 @@ pub(super) struct Recording {
     pub(super) inner: Env,
     pub(super) cx: TaskContext,
     pub(super) seen: Arc<Seen>,
+    /// The files that it was judged to write; any, without a list.
+    pub(super) writes: Option<Vec<String>>,
     pub(super) count: AtomicU32,
 }
 
@@ -157,6 +159,17 @@ impl Recording {
     /// The file that a path leads to.
     async fn resolve(&self, path: &str, access: Access) -> Result<String> {
         Ok(self.inner.resolve(ResolvePath { path: path.into(), access }).await?.path)
+    }
+
+    /// The file that a path leads to, which is to be written. A link may lead elsewhere since the call was judged.
+    async fn resolve_write(&self, path: &str) -> Result<String> {
+        let resolved = self.resolve(path, Access::Write).await?;
+        match &self.writes {
+            Some(writes) if !writes.contains(&resolved) => Err(Error::conflict(format!(
+                "write {path:?}: it leads to {resolved:?}, and that is not what the call was judged by"
+            ))),
+            _ => Ok(resolved),
+        }
     }
 
     fn place(&self, path: &str) -> Place {
@@ -185,7 +198,8 @@ impl Recording {
     async fn record(&self, path: &str, after: Option<&[u8]>) -> Result<()> {
         let number = self.count.fetch_add(1, Ordering::SeqCst);
         let (path, after) = (path.to_owned(), after.map(hash));
-        let name = format!("{MEMO}{number}");
+        // A name has a limit, and a path may be longer.
+        let name = format!("{MEMO}{number} {}", &hash(path.as_bytes())[..16]);
         let made = self.cx.memo(&name, || async {
             let before = contents(&self.inner, &path).await?;
             let before = keep(self.cx.session(), before.as_deref()).await?;
@@ -209,7 +223,7 @@ impl EnvLayer for Recording {
     }
 
     async fn write(&self, write: WriteFile) -> Result<Written> {
-        let path = self.resolve(&write.path, Access::Write).await?;
+        let path = self.resolve_write(&write.path).await?;
         if write.expect == Expect::Any {
             self.check_unchanged(&path).await?;
         }
@@ -220,7 +234,7 @@ impl EnvLayer for Recording {
     }
 
     async fn remove(&self, path: String) -> Result<()> {
-        let resolved = self.resolve(&path, Access::Write).await?;
+        let resolved = self.resolve_write(&path).await?;
         self.check_unchanged(&resolved).await?;
         self.record(&resolved, None).await?;
         self.inner.remove(path).await

@@ -70,7 +70,7 @@ impl Transaction {
                 self.settle(&submission, End::Returned { reason: "no turn runs that it could steer".into() });
                 Ok(())
             }
-            _ => turn::admit(shared, self, submission, Vec::new()).await,
+            _ => turn::admit(shared, self, submission).await,
         }
     }
 
@@ -142,27 +142,23 @@ impl Transaction {
     }
 
     /// Lets the queue of a conversation go on behind a turn that ended well, or was cancelled.
-    pub(super) async fn go_on(&mut self, shared: &Shared, conversation: ConversationId) -> Result<()> {
+    pub(super) fn go_on(&mut self, shared: &Shared, conversation: ConversationId) -> Result<()> {
         self.place_writes(conversation)?;
         let is_late = |queued: &Queued| matches!(queued.delivery, Delivery::Steer { late: Late::Return, .. });
         for late in self.waiting(conversation, is_late) {
             self.settle(&late, End::Returned { reason: "the turn that it should steer is over".into() });
         }
-        let mut next = shared.settings().follow_ups.of(self.queued(conversation)).into_iter();
-        match next.next() {
-            Some(first) => {
-                // Those begin a turn together that want the same of it.
-                let options = |one: &SubmissionRecord| one.queued().and_then(|queued| queued.options.clone());
-                let rest = next.take_while(|one| options(one) == options(&first));
-                let rest: Vec<SubmissionRecord> = rest.map(|one| SubmissionRecord::clone(&one)).collect();
-                Box::pin(turn::admit(shared, self, SubmissionRecord::clone(&first), rest)).await
-            }
-            None => Ok(()),
-        }
+        let next = shared.settings().follow_ups.of(self.queued(conversation));
+        let Some(first) = next.first().cloned() else { return Ok(()) };
+        // Those begin a turn together that want the same of it.
+        let options = |one: &SubmissionRecord| one.queued().and_then(|queued| queued.options.clone());
+        let together = next.iter().take_while(|one| options(one) == options(&first));
+        let together = together.map(|one| SubmissionRecord::clone(one)).collect();
+        turn::admit_later(self, together)
     }
 
     /// Returns what waits behind a turn that failed; what is to be kept goes on.
-    pub(super) async fn give_back(
+    pub(super) fn give_back(
         &mut self,
         shared: &Shared,
         conversation: ConversationId,
@@ -171,7 +167,7 @@ impl Transaction {
         for queued in self.waiting(conversation, |queued| !queued.keep && queued.entry.is_none()) {
             self.settle(&queued, End::Returned { reason: reason.into() });
         }
-        self.go_on(shared, conversation).await
+        self.go_on(shared, conversation)
     }
 
     /// Returns all that waits, but for what is to be written.

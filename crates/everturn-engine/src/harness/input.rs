@@ -193,6 +193,11 @@ impl Input {
             WhenBusy::Steer { late, declining } => Delivery::Steer { late, declining },
             WhenBusy::FollowUp | WhenBusy::Reject => Delivery::FollowUp,
         };
+        if matches!(delivery, Delivery::Steer { .. }) && !self.options.is_default() {
+            let message =
+                "submit: a steer goes into a turn that has its own options; hand it over without any";
+            return Err(Error::invalid(message));
+        }
         let entry = self.entry.map(|entry| RawJson::of(&Written::of(&entry)?)).transpose()?;
         let options = Some(self.options).filter(|options| !options.is_default());
         let options = options.map(|options| RawJson::of(&options)).transpose()?;

@@ -354,6 +354,7 @@ impl Transaction {
         conversation: ConversationId,
         (at, change): (Option<EntryId>, AgentChange),
     ) -> Result<ConversationId> {
+        self.check_unowned(conversation).await?;
         let newest = match at {
             Some(at) => Some(at),
             None => self.newest(conversation).await?,
@@ -366,6 +367,18 @@ impl Transaction {
             self.configure(shared, fork, change).await?;
         }
         Ok(fork)
+    }
+
+    /// Proves that a conversation is nobody's: a fork of a sub-agent's would be free of the policies and the budgets above it.
+    ///
+    /// Errors: `Invalid`.
+    pub(super) async fn check_unowned(&self, conversation: ConversationId) -> Result<()> {
+        match self.conversation(conversation).await?.owner {
+            Some(owner) => Err(Error::invalid(format!(
+                "fork conversation {conversation}: it is the work of task {owner}, and goes by what is above that"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Stages the undoing of a turn that has ended.
@@ -387,7 +400,7 @@ impl Transaction {
         conversation: ConversationId,
         focus: Option<String>,
     ) -> Result<TaskId> {
-        if self.is_compacting(conversation) {
+        if self.compacting(conversation).is_some() {
             let message = format!("compact conversation {conversation}: it is being compacted");
             return Err(Error::conflict(message));
         }

@@ -256,6 +256,7 @@ impl LiveSession {
             let message = format!("branch from turn {turn}: turn {} runs; cancel it or wait for it", busy.id);
             return Err(Error::conflict(message));
         }
+        tx.check_unowned(conversation).await?;
         let fork = tx.fork(conversation, entry, Ownership::Ownerless).await?;
         tx.doc::<Current>(()).await?.conversation = fork;
         tx.commit().await?;

@@ -12,7 +12,7 @@ use everturn_core::{
 };
 use futures_util::FutureExt;
 
-use super::{Shared, agent::Agent};
+use super::{Shared, agent::Agent, within::within};
 use crate::{
     Transaction,
     extension::{AnySection, SectionContext},
@@ -117,9 +117,12 @@ async fn say(cx: &SectionContext<'_>, section: &AnySection) -> Option<String> {
         }
         text
     };
-    AssertUnwindSafe(said).catch_unwind().await.unwrap_or_else(|panic| {
-        let why = panic_text(&*panic);
-        tracing::error!(section = section.key(), why, "a section of the prompt broke and is left out");
-        None
-    })
+    let clock = &*cx.tx.session().0.opener.world.clock;
+    let why = match within(clock, AssertUnwindSafe(said).catch_unwind()).await {
+        Some(Ok(text)) => return text,
+        Some(Err(panic)) => panic_text(&*panic).to_owned(),
+        None => "it took too long".into(),
+    };
+    tracing::error!(section = section.key(), why, "a section of the prompt broke and is left out");
+    None
 }

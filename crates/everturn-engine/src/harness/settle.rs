@@ -36,8 +36,9 @@ pub(super) async fn end(
     };
     let entry = turn.append(tx, Entry::of(&record)?)?;
     tx.clear_deadline(turn.id());
+    tx.release(shared, turn.spender()).await?;
     tx.close_account(turn.id()).await?;
-    if outcome == TurnEnd::Answered {
+    if outcome == TurnEnd::Answered && tx.takes_work(conversation) {
         turn.compact_ahead(shared, tx).await?;
     }
     if let Ending::HandedOff { text } = ending {
@@ -48,11 +49,11 @@ pub(super) async fn end(
             tx.give_back_all(conversation, "what the conversation belongs to has ended")?;
         }
         TurnEnd::Answered | TurnEnd::HandedOff | TurnEnd::Cancelled { .. } => {
-            tx.go_on(shared, conversation).await?;
+            tx.go_on(shared, conversation)?;
         }
         failed => {
             let reason = format!("the turn before it {}", failed.said());
-            tx.give_back(shared, conversation, &reason).await?;
+            tx.give_back(shared, conversation, &reason)?;
         }
     }
     Ok((outcome, entry))

@@ -33,7 +33,7 @@ use crate::{
     Transaction,
     task::{Aborted, Remains, Step, Task, TaskContext, TaskError},
 };
-pub(super) use advance::{Came, Sent, Turn, admit};
+pub(super) use advance::{Came, Sent, Turn, admit, admit_later};
 pub(super) use partial::Partial;
 pub(super) use request::Attempt;
 pub(super) use retry::wait as retry_wait;
@@ -85,9 +85,11 @@ impl Task for TurnTask {
         state: TurnState,
     ) -> Result<Step<Self>, TaskError> {
         let shared = shared(&self.0)?;
-        if let Phase::Waiting(pinned) = state.phase {
+        if matches!(state.phase, Phase::Waiting(_)) {
             // A move of its own: whoever finds the turn waiting knows that nothing was sent.
-            return Ok(Step::go(TurnState { phase: Phase::Pinned(pinned), ..state }));
+            let mut tx = cx.begin().await?;
+            let turn = Turn::load(&shared, &tx, cx.id(), state)?;
+            return Ok(turn.send_again(&shared, &mut tx).await?.into_step().with(tx));
         }
         if let Phase::Pinned(pinned) = &state.phase
             && !cx.was_entered()
@@ -104,7 +106,8 @@ impl Task for TurnTask {
         if matches!(turn.state.phase, Phase::Pinned(_)) {
             // The request may have been sent: that was an attempt, and what follows is the next one.
             turn.cut_attempt(&shared, &mut tx, RequestEnd::Unknown).await?;
-            turn.state.attempt += 1;
+            turn.was_cut();
+            return Ok(turn.send_again(&shared, &mut tx).await?.into_step().with(tx));
         }
         Ok(turn.advance(&shared, &mut tx).await?.into_step().with(tx))
     }

@@ -1,5 +1,7 @@
 //! Calls that wait for a person, and what becomes of them when something was decided.
 
+use std::panic::AssertUnwindSafe;
+
 use everturn_core::{
     ErrorKind, Result,
     approval::{ApprovalRecord, ApprovalState, Decision, Question},
@@ -8,17 +10,19 @@ use everturn_core::{
     message::Outcome,
     task::{Woken, tree::Reach},
 };
+use futures_util::FutureExt;
 
 use super::{
-    Bench, CallState, CallTask, DECIDED, Ended, Intent, Phase, Running, expires, judge::Judgement, open,
-    task_of,
+    Bench, CallState, CallTask, DECIDED, Ended, Intent, Phase, Running, expires,
+    judge::{Judgement, acts_of},
+    open, task_of,
 };
 use crate::{
     Transaction,
     extension::{CallView, Hooked},
     harness::{agent::Agent, turn::change_in},
     registry::Selected,
-    task::{Step, TaskError},
+    task::{Step, TaskError, panic_text},
 };
 
 impl Running<'_> {
@@ -38,9 +42,20 @@ impl Running<'_> {
     /// Lets hooks see the call, judges it, and commits its intent.
     pub(super) async fn proposed(&self, mut intent: Intent) -> Result<Step<CallTask>, TaskError> {
         let (agent, selected) = self.selected().await?;
+        let is_valid = |intent: &Intent| {
+            selected.tool(&intent.name).is_some_and(|tool| acts_of(tool, &intent.arguments).is_ok())
+        };
         for hook in selected.before() {
+            if !is_valid(&intent) {
+                break;
+            }
             let call = self.view(&intent);
-            match hook.before(&call).await {
+            // A hook that breaks lets nothing pass: it stands there to refuse.
+            let hooked = AssertUnwindSafe(hook.before(&call)).catch_unwind().await;
+            let hooked = hooked.unwrap_or_else(|panic| {
+                Hooked::Block(format!("a hook that sees calls broke: {}", panic_text(&*panic)))
+            });
+            match hooked {
                 Hooked::Pass => {}
                 Hooked::Rewrite(arguments) => intent.arguments = arguments,
                 Hooked::Block(reason) => {
@@ -132,9 +147,17 @@ impl Running<'_> {
 
     /// Asks whoever decides in this process, if there is someone.
     async fn ask_approver(&self, record: &ApprovalRecord) -> Option<Decision> {
-        match &self.shared.approver {
-            Some(approver) if record.is_open() => approver.decide(record).await,
-            _ => None,
+        let approver = self.shared.approver.as_ref().filter(|_| record.is_open())?;
+        let decide = AssertUnwindSafe(approver.decide(record)).catch_unwind();
+        tokio::select! {
+            biased;
+            // Someone else may be faster, and time may run out.
+            () = self.no_longer_open(record) => None,
+            decided = decide => decided.unwrap_or_else(|panic| {
+                let why = panic_text(&*panic);
+                tracing::error!(approval = %record.id, why, "an approver broke; its question stays open");
+                None
+            }),
         }
     }
 
@@ -153,6 +176,29 @@ impl Running<'_> {
                 Ok(())
             }
             decided => decided,
+        }
+    }
+
+    /// Returns when a question is no longer open, or its time is up.
+    async fn no_longer_open(&self, record: &ApprovalRecord) {
+        let session = self.cx.session();
+        let mut head = session.0.head.subscribe();
+        let clock = &session.0.opener.world.clock;
+        let late = async {
+            match record.until {
+                Some(until) => clock.sleep(until.since(clock.now())).await,
+                None => std::future::pending().await,
+            }
+        };
+        let decided = async {
+            while session.0.state().live.approval(record.id).is_some() {
+                // The session owns the sender: it lives as long as this call.
+                let _ = head.changed().await;
+            }
+        };
+        tokio::select! {
+            () = late => {}
+            () = decided => {}
         }
     }
 
@@ -197,6 +243,7 @@ impl Running<'_> {
         mut intent: Intent,
         (question, decision, actor): (Question, Decision, String),
     ) -> Result<Step<CallTask>, TaskError> {
+        let is_edit = matches!(decision, Decision::Edit { .. });
         match decision {
             Decision::Deny { reason } => {
                 let text = format!("Declined by {actor}: {reason}");
@@ -210,7 +257,9 @@ impl Running<'_> {
         let bench = Bench::of(self.shared, &tx, self.cx.conversation(), (&agent, &selected)).await?;
         match bench.judge(intent).await {
             Judgement::End(_, ended) => self.end_in(tx, ended).await,
-            Judgement::Ask(intent, now) if !is_same_place(&question, &now) => {
+            Judgement::Ask(intent, now)
+                if !is_same_place(&question, &now) || (!is_edit && does_other(&question, &now)) =>
+            {
                 Ok(Step::go(CallState::at(Phase::Proposed, intent)).with(tx))
             }
             Judgement::Run(intent) | Judgement::Ask(intent, _) => {
@@ -280,6 +329,14 @@ fn is_same(a: &Question, b: &Question) -> bool {
         (Question::Call { tool, arguments, .. }, Question::Call { tool: other, arguments: others, .. }) => {
             tool == other && arguments == others && is_same_place(a, b)
         }
+        _ => false,
+    }
+}
+
+/// Whether the same call would do something else: a link leads elsewhere by now.
+fn does_other(a: &Question, b: &Question) -> bool {
+    match (a, b) {
+        (Question::Call { acts, .. }, Question::Call { acts: others, .. }) => acts != others,
         _ => false,
     }
 }

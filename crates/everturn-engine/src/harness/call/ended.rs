@@ -116,8 +116,13 @@ impl Ended {
             tx.refer(whole);
         }
         if !self.control.add_tools.is_empty() {
+            let is_child = tx.conversation(call.conversation).await?.owner.is_some();
             let agent = tx.doc::<Agent>(call.conversation).await?;
-            self.control.add_tools.iter().for_each(|name| agent.tools.add(name));
+            for name in &self.control.add_tools {
+                if agent.tools.takes(name, is_child) {
+                    agent.tools.add(name);
+                }
+            }
         }
         let result = CallResult {
             truncated: self.truncated,

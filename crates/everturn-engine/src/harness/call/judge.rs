@@ -3,8 +3,9 @@
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use everturn_core::{
-    ErrorKind, Result,
+    Error, ErrorKind, Result,
     approval::Question,
+    clock::Clock,
     document::Document,
     env::{Access, Env, ResolvePath},
     id::ConversationId,
@@ -19,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::{Ended, Intent};
 use crate::{
     Transaction,
-    harness::{Shared, agent::Agent},
+    harness::{Shared, agent::Agent, within::within},
     registry::Selected,
     task::panic_text,
 };
@@ -29,7 +30,15 @@ use crate::{
 #[document(kind = "et.rules", version = 1, scope = "session", crate = "everturn_core")]
 pub(in crate::harness) struct SessionRules {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(in crate::harness) rules: Vec<Rule>,
+    pub(in crate::harness) rules: Vec<SessionRule>,
+}
+
+/// A rule of the session: it holds for calls in the directory in which it was made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(in crate::harness) struct SessionRule {
+    pub(in crate::harness) rule: Rule,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::harness) directory: Option<String>,
 }
 
 /// Where calls of a conversation are judged.
@@ -41,6 +50,7 @@ pub(in crate::harness) struct Bench<'a> {
     policies: Vec<Option<Arc<Policy>>>,
     session: Vec<Rule>,
     env: Result<Env>,
+    clock: Arc<dyn Clock>,
 }
 
 /// What is to become of a call.
@@ -68,9 +78,10 @@ impl<'a> Bench<'a> {
             let above = tx.agent_above(&owner).await?;
             policies.push(shared.policy(above.policy.as_deref()));
         }
-        let session = tx.snapshot::<SessionRules>(()).await?.unwrap_or_default().rules;
-        let env = (shared.env)(agent);
-        Ok(Self { conversation, agent, selected, policies, session, env })
+        let rules = tx.snapshot::<SessionRules>(()).await?.unwrap_or_default().rules.into_iter();
+        let session = rules.filter(|one| one.directory == agent.directory).map(|one| one.rule).collect();
+        let (env, clock) = ((shared.env)(agent), shared.opener.world.clock.clone());
+        Ok(Self { conversation, agent, selected, policies, session, env, clock })
     }
 
     /// Resolves, validates and judges a call.
@@ -81,8 +92,7 @@ impl<'a> Bench<'a> {
         };
         let contract = tool.contract();
         (intent.replay, intent.on_unknown) = (contract.replay, contract.on_unknown);
-        let acts = std::panic::catch_unwind(AssertUnwindSafe(|| tool.acts(&intent.arguments)));
-        let acts = match acts.unwrap_or_else(|panic| Err(broke(&intent.name, &*panic))) {
+        let acts = match acts_of(tool, &intent.arguments) {
             Ok(acts) => acts,
             Err(error) => {
                 let (text, outcome) = error.into_parts();
@@ -91,6 +101,7 @@ impl<'a> Bench<'a> {
         };
         let (verdict, acts) = self.verdict(&intent.name, acts).await;
         intent.verdict = Some(verdict.clone());
+        intent.acts.clone_from(&acts);
         match verdict.effect {
             Effect::Allow => Judgement::Run(intent),
             Effect::Ask => {
@@ -132,7 +143,9 @@ impl<'a> Bench<'a> {
             _ => return Ok(act),
         };
         let Ok(env) = &self.env else { return Ok(act) };
-        match env.resolve(ResolvePath { path, access }).await {
+        let resolved = within(&*self.clock, env.resolve(ResolvePath { path, access })).await;
+        let late = || Err(Error::invalid("it cannot be resolved in time"));
+        match resolved.unwrap_or_else(late) {
             Ok(resolved) if access == Access::Read => Ok(Act::Read(resolved.path)),
             Ok(resolved) => Ok(Act::Write(resolved.path)),
             Err(error) if matches!(error.kind(), ErrorKind::Invalid) => {
@@ -175,21 +188,26 @@ impl<'a> Bench<'a> {
             env,
             output: Output::default(),
         };
-        let preview = AssertUnwindSafe(tool.preview(&cx, arguments)).catch_unwind().await;
-        preview.unwrap_or_else(|panic| {
-            tracing::error!(
-                tool = tool.spec().name,
-                why = panic_text(&*panic),
-                "a preview broke and is left out"
-            );
-            None
-        })
+        let preview = AssertUnwindSafe(tool.preview(&cx, arguments)).catch_unwind();
+        let why = match within(&*self.clock, preview).await {
+            Some(Ok(preview)) => return preview,
+            Some(Err(panic)) => panic_text(&*panic).to_owned(),
+            None => "it took too long".into(),
+        };
+        tracing::error!(tool = tool.spec().name, why, "a preview broke and is left out");
+        None
     }
 }
 
-/// Why a tool that broke did nothing.
-fn broke(name: &str, panic: &(dyn std::any::Any + Send)) -> ToolError {
-    ToolError::new(format!("The tool {name} broke: {}", panic_text(panic)))
+/// What a call does, as its tool declares it. A tool that breaks does nothing.
+///
+/// Errors: `invalid_arguments` when they do not fit.
+pub(super) fn acts_of(tool: &AnyTool, arguments: &RawJson) -> Result<Vec<Act>, ToolError> {
+    let acts = std::panic::catch_unwind(AssertUnwindSafe(|| tool.acts(arguments)));
+    acts.unwrap_or_else(|panic| {
+        let name = &tool.spec().name;
+        Err(ToolError::new(format!("The tool {name} broke: {}", panic_text(&*panic))))
+    })
 }
 
 /// The end of a call that policy refuses.

@@ -44,6 +44,7 @@ pub(in crate::harness) async fn plan(
             name: call.name.clone(),
             arguments: call.arguments.clone(),
             verdict: None,
+            acts: Vec::new(),
             replay: Replay::Never,
             on_unknown: OnUnknown::Tell,
         };

@@ -9,6 +9,7 @@ use everturn_core::{
     env::{Env, Layered},
     id::Seq,
     message::Outcome,
+    policy::Act,
     tool::{AnyTool, CallContext, Output, ToolResult},
 };
 use futures_util::FutureExt;
@@ -43,17 +44,16 @@ impl Running<'_> {
         (agent, selected): (&Agent, &Selected),
     ) -> Result<Ended, TaskError> {
         let env = match (self.shared.env)(agent) {
-            Ok(env) => self.recorded(env),
+            Ok(env) => self.recorded(env, intent),
             Err(error) => return Ok(Ended::new(Outcome::Error, error.to_string())),
         };
         let cx = self.cx;
         if cx.cancel().is_cancelled() {
             return Err(Error::closed("the call was told to stop before it began").into());
         }
-        let settings = self.shared.settings();
         let buffer = Buffer::new(self.limits());
         let call = self.context(env, &buffer);
-        let deadline = tool.contract().deadline.or(settings.call_ms.map(Duration::from_millis));
+        let deadline = self.deadline(tool);
         cx.enter();
         let begun = cx.now();
         let code = AssertUnwindSafe(tool.run(&call, &intent.arguments)).catch_unwind();
@@ -70,9 +70,29 @@ impl Running<'_> {
     }
 
     /// The same environment; what the call does to files is recorded before it is done.
-    fn recorded(&self, inner: Env) -> Env {
+    fn recorded(&self, inner: Env, intent: &Intent) -> Env {
         let (cx, seen) = (self.cx.clone(), self.shared.seen.clone());
-        Env::new(Layered(Recording { inner, cx, seen, count: AtomicU32::new(0) }))
+        let writes = intent.acts.iter().filter_map(|act| match act {
+            Act::Write(path) => Some(path.clone()),
+            _ => None,
+        });
+        // A tool that declares nothing is judged by its name, and may write where it likes.
+        let writes = (!intent.acts.is_empty()).then(|| writes.collect());
+        Env::new(Layered(Recording { inner, cx, seen, writes, count: AtomicU32::new(0) }))
+    }
+
+    /// How long a call of a tool may run.
+    fn deadline(&self, tool: &AnyTool) -> Option<Duration> {
+        let usual = || self.shared.settings().call_ms.map(Duration::from_millis);
+        tool.contract().deadline.or_else(usual)
+    }
+
+    /// Returns when a call of a tool has run for as long as it may.
+    pub(super) async fn deadline_of(&self, tool: &AnyTool) {
+        match self.deadline(tool) {
+            Some(deadline) => self.shared.opener.world.clock.sleep(deadline).await,
+            None => std::future::pending().await,
+        }
     }
 
     /// How much of its output is kept.
@@ -255,7 +275,7 @@ impl<'a> Show<'a> {
         let result = commit.await;
         self.under_way = None;
         match result {
-            Err(error) if !matches!(error.kind(), ErrorKind::Unavailable { .. }) => Err(error),
+            Err(error) if matches!(error.kind(), ErrorKind::Fenced | ErrorKind::Closed { .. }) => Err(error),
             _ => Ok(()),
         }
     }

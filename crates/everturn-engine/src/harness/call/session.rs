@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 
 use everturn_core::{
-    Error,
+    Error, ErrorKind,
     approval::Question,
     env::{Env, Nowhere},
     message::Outcome,
@@ -36,9 +36,16 @@ impl Running<'_> {
         let call = SessionCall { call, task: self.cx.clone() };
         self.cx.enter();
         let run = AssertUnwindSafe(code.run(&call, &intent.arguments)).catch_unwind();
-        let did = run.await.unwrap_or_else(|panic| {
+        let broke = |panic: Box<dyn std::any::Any + Send>| {
             Err(ToolError::new(format!("The tool {} broke: {}", intent.name, panic_text(&*panic))))
-        });
+        };
+        let did = tokio::select! {
+            biased;
+            did = run => did.unwrap_or_else(broke),
+            () = self.deadline_of(&code.tool) => {
+                Err(ToolError::outcome("The call took longer than it may.", Outcome::TimedOut))
+            }
+        };
         match did {
             Ok(Does::Done(output)) => self.end(self.told(&intent, code, output).await?).await,
             Ok(Does::Stored(output, tx)) => self.end_in(tx, self.told(&intent, code, output).await?).await,
@@ -82,7 +89,10 @@ impl Running<'_> {
                     let text = format!("Task {task} has started; what comes of it is reported here.");
                     self.end_in(tx, Ended::new(Outcome::Ok, text)).await
                 }
-                Err(error) => self.end_in(tx, Ended::new(Outcome::Error, error.to_string())).await,
+                Err(error) => {
+                    drop(tx);
+                    self.not_started(error).await
+                }
             };
         }
         match tx.start_child(self.shared, start).await {
@@ -92,8 +102,18 @@ impl Running<'_> {
             }
             Err(error) => {
                 drop(tx);
+                self.not_started(error).await
+            }
+        }
+    }
+
+    /// Ends with why no sub-agent was started; what storage says is no end.
+    async fn not_started(&self, error: Error) -> Result<Step<CallTask>, TaskError> {
+        match error.kind() {
+            ErrorKind::Conflict | ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::TooLarge => {
                 self.end(Ended::new(Outcome::Error, error.to_string())).await
             }
+            _ => Err(error.into()),
         }
     }
 

@@ -7,7 +7,7 @@ use everturn_core::{
     entry::{Entry, kind},
     id::{ConversationId, EntryId, TaskId},
     json::RawJson,
-    message::{Message, Usage},
+    message::{CallId, Message, Usage},
     model::Fault,
     submission::SubmissionRecord,
     task::{TaskRecord, TaskState},
@@ -19,7 +19,7 @@ use super::{
     prepare::resolve,
     request::Attempt,
     retry,
-    state::{Asked, Judged, Limits, Next, Phase, Pinned, TurnInput, TurnState, next},
+    state::{Asked, Judged, Limits, Next, Phase, Pinned, Reason, TurnInput, TurnState, next},
 };
 use crate::{
     NewTask, Transaction,
@@ -27,6 +27,7 @@ use crate::{
         Settings, Shared,
         agent::Agent,
         budget::{self, ROOM, Spender},
+        call::call_id,
         history::TurnEnd,
         inbox,
         prompt::{self, Place, Resolved},
@@ -34,6 +35,9 @@ use crate::{
     },
     task::Task,
 };
+
+/// How often the process may end while a turn's model is asked.
+const CUTS_MAX: u32 = 10;
 
 /// A turn inside a transaction.
 #[derive(Clone)]
@@ -44,8 +48,6 @@ pub(crate) struct Turn {
     pub(crate) state: TurnState,
     /// Who is asked next, where the model was already told what it should know.
     pub(super) resolved: Option<Resolved>,
-    /// Whether what is prepared next is another attempt at the same step.
-    pub(super) is_again: bool,
 }
 
 /// What a turn has come to inside a transaction.
@@ -62,63 +64,78 @@ pub(crate) enum Came {
     Over(TurnEnd, EntryId),
 }
 
-/// Places inputs: commits nothing itself, but stages the user entries, the submissions, the turn, and the first request's
-/// prepare. The turn is the first one's; the others are placed in it.
-pub(crate) async fn admit(
-    shared: &Shared,
-    tx: &mut Transaction,
-    submission: SubmissionRecord,
-    others: Vec<SubmissionRecord>,
-) -> Result<()> {
-    let Some(queued) = submission.queued() else {
-        let message = format!("place submission {}: it no longer waits", submission.id);
-        return Err(Error::conflict(message));
-    };
-    let options = queued.options.as_ref().map(RawJson::read).transpose()?.unwrap_or_default();
+/// Places an input: commits nothing itself, but stages the user entry, the submission, the turn, and the first request's
+/// prepare.
+pub(crate) async fn admit(shared: &Shared, tx: &mut Transaction, submission: SubmissionRecord) -> Result<()> {
     let conversation = submission.conversation;
-    let id = TaskId(tx.mint());
+    let (id, mut input) = begin(tx, &submission)?;
     let agent = tx.snapshot::<Agent>(conversation).await?.unwrap_or_default();
-    let mut input = TurnInput { submission: submission.id, first: EntryId(0), options };
     // What the model should know stands before what it is asked. Who cannot be asked is told by the turn.
     let resolved = resolve(shared, &input, agent, 0).ok();
     if let Some(resolved) = &resolved {
         prompt::tell(tx, Place { conversation, turn: id }, resolved).await?;
     }
     input.first = place(tx, id, submission)?;
-    for other in others {
-        place(tx, id, other)?;
-    }
     let state = TurnState::begin(input.first);
-    let new = NewTask::new(conversation, TurnTask::NAME, TurnTask::VERSION).input(&input)?;
-    let mut turn = Turn { id, conversation, input, state, resolved, is_again: false };
-    turn.state.limits = turn.limits(shared);
-    let first = turn.input.first;
-    let deadline = turn.input.options.deadline;
-    let mut listens = false;
     // Accounts are asked about the turn: it stands in the transaction before it is moved.
-    let task = tx.record_of_task(id, new)?;
-    tx.put_task(task.clone());
-    let (state, over) = match turn.advance(shared, tx).await? {
-        Came::On(state) | Came::Wait(state, _) | Came::Sleep(state, _) => (state, None),
-        Came::Listen(state) => {
-            listens = true;
-            (state, None)
+    let task = stage(tx, (id, conversation), &input)?;
+    let mut turn = Turn { id, conversation, input, state, resolved };
+    turn.state.limits = turn.limits(shared);
+    let (state, is_listening) = match turn.advance(shared, tx).await? {
+        Came::On(state) | Came::Wait(state, _) | Came::Sleep(state, _) => (state, false),
+        Came::Listen(state) => (state, true),
+        Came::Over(end, entry) => {
+            tx.end_task(id, end.into_outcome(RawJson::of(&entry)?));
+            return Ok(());
         }
-        Came::Over(end, entry) => (TurnState::begin(first), Some((end, entry))),
     };
     let checkpoint = RawJson::of(&state)?;
-    let state = match listens {
+    let state = match is_listening {
         true => TaskState::Listening { checkpoint, signal: ROOM.into(), until: None },
         false => TaskState::Ready { checkpoint: Some(checkpoint) },
     };
-    if let (Some(deadline), None) = (deadline, &over) {
+    tx.put_task(TaskRecord { state, ..task });
+    Ok(())
+}
+
+/// Places inputs that have waited: the turn is the first one's, the others are placed in it. Its own first step prepares the
+/// request: the end of the turn before it does not depend on that.
+pub(crate) fn admit_later(tx: &mut Transaction, inputs: Vec<SubmissionRecord>) -> Result<()> {
+    let mut inputs = inputs.into_iter();
+    let Some(first) = inputs.next() else { return Ok(()) };
+    let conversation = first.conversation;
+    let (id, mut input) = begin(tx, &first)?;
+    input.first = place(tx, id, first)?;
+    for other in inputs {
+        place(tx, id, other)?;
+    }
+    stage(tx, (id, conversation), &input).map(drop)
+}
+
+/// What a turn is given that answers an input; its entry is not placed yet.
+fn begin(tx: &mut Transaction, submission: &SubmissionRecord) -> Result<(TaskId, TurnInput)> {
+    let Some(queued) = submission.queued() else {
+        let message = format!("place submission {}: it no longer waits", submission.id);
+        return Err(Error::conflict(message));
+    };
+    let options = queued.options.as_ref().map(RawJson::read).transpose()?.unwrap_or_default();
+    Ok((TaskId(tx.mint()), TurnInput { submission: submission.id, first: EntryId(0), options }))
+}
+
+/// Stages the task of a turn at its beginning, and its timer.
+fn stage(
+    tx: &mut Transaction,
+    (id, conversation): (TaskId, ConversationId),
+    input: &TurnInput,
+) -> Result<TaskRecord> {
+    let new = NewTask::new(conversation, TurnTask::NAME, TurnTask::VERSION).input(input)?;
+    let checkpoint = Some(RawJson::of(&TurnState::begin(input.first))?);
+    let task = tx.record_of_task(id, NewTask { checkpoint, ..new })?;
+    tx.put_task(task.clone());
+    if let Some(deadline) = input.options.deadline {
         tx.set_deadline(&task, deadline)?;
     }
-    tx.put_task(TaskRecord { state, ..task });
-    if let Some((end, entry)) = over {
-        tx.end_task(id, end.into_outcome(RawJson::of(&entry)?));
-    }
-    Ok(())
+    Ok(task)
 }
 
 /// Places an input in a turn that begins.
@@ -136,8 +153,7 @@ impl Turn {
         let gone = || Error::conflict(format!("move turn {id}: it has ended"));
         let task = tx.task(id).filter(|task| task.is_live()).ok_or_else(gone)?;
         let input = task.input.read()?;
-        let mut turn =
-            Self { id, conversation: task.conversation, input, state, resolved: None, is_again: false };
+        let mut turn = Self { id, conversation: task.conversation, input, state, resolved: None };
         turn.state.open = turn.open(tx);
         turn.state.is_aborted = task.abort.is_some();
         turn.state.limits = turn.limits(shared);
@@ -240,18 +256,21 @@ impl Turn {
 
     /// Prepares the same step anew.
     fn again(&mut self) {
-        self.is_again = true;
+        self.state.is_again = true;
         self.state.phase = Phase::Asked;
     }
 
     /// Takes what the calls of the response gave, once all have ended.
     async fn take_results(&mut self, tx: &Transaction) -> Result<()> {
-        if !matches!(self.state.phase, Phase::Calling { .. }) || self.state.open > 0 {
+        let Phase::Calling { calls } = &self.state.phase else { return Ok(()) };
+        if self.state.open > 0 {
             return Ok(());
         }
+        let own: Vec<CallId> = calls.iter().map(|call| call_id(*call)).collect();
         let response = tx.last_response(self.conversation).await?;
-        self.state.repeats = self.state.repeats.count(response.calls());
-        self.state.asked = Asked::of(response.calls().map(|(_, result)| result));
+        let results = || response.calls().filter(|(call, _)| own.contains(&call.id));
+        self.state.repeats = self.state.repeats.count(results());
+        self.state.asked = Asked::of(results().map(|(_, result)| result));
         Ok(())
     }
 
@@ -279,6 +298,36 @@ impl Turn {
     /// Who spends what this turn spends.
     pub(crate) fn spender(&self) -> Spender {
         Spender { conversation: self.conversation, turn: self.id }
+    }
+
+    /// Counts an attempt that was cut off, and has its request sent again: once what it may cost is reserved anew.
+    pub(crate) fn was_cut(&mut self) {
+        let Phase::Pinned(pinned) = self.state.phase.clone() else { return };
+        self.state.attempt += 1;
+        self.state.counts.cuts += 1;
+        self.state.phase = match self.state.counts.cuts > CUTS_MAX {
+            true => {
+                let message = format!("its process has ended {CUTS_MAX} times while the model was asked");
+                Phase::Failed(Reason::new("crash_loop", message))
+            }
+            false => Phase::Waiting(pinned),
+        };
+    }
+
+    /// Reserves what a request that is sent again may cost; gives where the turn stands then.
+    pub(crate) async fn send_again(mut self, shared: &Shared, tx: &mut Transaction) -> Result<Came> {
+        let Phase::Waiting(pinned) = self.state.phase.clone() else { return self.advance(shared, tx).await };
+        let Ok(client) = shared.models.resolve(&pinned.model) else {
+            let message = format!("nobody answers for model {} any more", pinned.model);
+            self.state.phase = Phase::Failed(Reason::new("no_model", message));
+            return self.advance(shared, tx).await;
+        };
+        match self.reserve(shared, tx, &client.abilities(&pinned.model.model)).await? {
+            Room::Enough => self.state.phase = Phase::Pinned(pinned),
+            Room::Wait => return Ok(Came::Listen(self.state)),
+            Room::Exceeded(limit) => self.state.phase = Phase::Spent { limit: limit.word().into() },
+        }
+        self.advance(shared, tx).await
     }
 
     /// Stages the wait before the same request is sent again.

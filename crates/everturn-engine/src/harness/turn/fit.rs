@@ -1,6 +1,6 @@
 //! Whether the context fits the model, and what becomes of a turn whose context does not.
 
-use everturn_core::{Result, compaction::Trigger};
+use everturn_core::{Result, compaction::Trigger, task::TaskOutcome};
 
 use super::{
     Turn,
@@ -12,7 +12,7 @@ use crate::{
     harness::{
         Shared,
         agent::Agent,
-        compact::{self, CompactInput},
+        compact::{self, CompactInput, NOTHING_TO_GAIN},
         prompt::Resolved,
     },
 };
@@ -32,10 +32,15 @@ impl Turn {
         if self.state.open > 0 {
             return Ok(());
         }
-        let outcome = tx.outcome(task).await?;
-        self.is_again = was_sent;
-        if !outcome.is_some_and(|outcome| outcome.is_completed()) {
-            self.state.phase = Phase::Failed(self.irreducible(tx).await?);
+        self.state.is_again = was_sent;
+        match tx.outcome(task).await? {
+            Some(outcome) if outcome.is_completed() => {}
+            Some(TaskOutcome::Failed { error, .. }) if error.kind != NOTHING_TO_GAIN => {
+                let message =
+                    format!("the context does not fit the model, and making it shorter failed: {error}");
+                self.state.phase = Phase::Failed(Reason::new(error.kind, message));
+            }
+            _ => self.state.phase = Phase::Failed(self.irreducible(tx).await?),
         }
         Ok(())
     }
@@ -50,7 +55,11 @@ impl Turn {
         self.state.counts.compactions += 1;
         let room = self.room_of(shared, tx).await?;
         let input = CompactInput { trigger: Trigger::Full, focus: None, room: Some(room) };
-        let task = tx.compact(self.conversation, Some(self.id), &input)?;
+        let task = match tx.compacting(self.conversation) {
+            // One that runs already is as good.
+            Some(running) => running,
+            None => tx.compact(self.conversation, Some(self.id), &input)?,
+        };
         (self.state.phase, self.state.open) = (Phase::Compacting { task, was_sent }, 1);
         Ok(())
     }
@@ -71,11 +80,15 @@ impl Turn {
 
     /// Stages a compaction in the background where the next turn would need one soon.
     pub(crate) async fn compact_ahead(&self, shared: &Shared, tx: &mut Transaction) -> Result<()> {
+        if tx.conversation(self.conversation).await?.owner.is_some() {
+            // What belongs to a call ends with it.
+            return Ok(());
+        }
         let agent = tx.snapshot::<Agent>(self.conversation).await?.unwrap_or_default();
         let resolved = resolve(shared, &self.input, agent, self.state.counts.fallback).ok();
         let Some(room) = resolved.and_then(|resolved| resolved.room()) else { return Ok(()) };
         let ahead_at = room.saturating_mul(u64::from(shared.settings().compact_ahead)) / 100;
-        if tx.tokens(self.conversation).await? > ahead_at && !tx.is_compacting(self.conversation) {
+        if tx.tokens(self.conversation).await? > ahead_at && tx.compacting(self.conversation).is_none() {
             tx.compact(
                 self.conversation,
                 None,

@@ -5,6 +5,7 @@ use everturn_core::{
     budget::{Room, worst_case},
     entry::{Entry, kind},
     message::Message,
+    model::Abilities,
 };
 
 use super::{
@@ -40,7 +41,7 @@ impl Turn {
     /// Resolves the agent once, places what was said meanwhile, tells the model what it should know, and pins model,
     /// options and cutoff. Gives whether there is room in the budgets; where the turn has to wait for it, it is prepared anew.
     pub(super) async fn prepare(&mut self, shared: &Shared, tx: &mut Transaction) -> Result<Room> {
-        let step = if self.is_again { self.state.step } else { self.state.step + 1 };
+        let step = if self.state.is_again { self.state.step } else { self.state.step + 1 };
         if self.state.step > 0 {
             tx.place_writes(self.conversation)?;
             if tx.place_steers(shared, self.conversation, (self.id, step))? > 0 {
@@ -72,10 +73,10 @@ impl Turn {
                 self.state.phase = Phase::Failed(self.irreducible(tx).await?);
                 return Ok(Room::Enough);
             }
-            let was_sent = self.is_again;
+            let was_sent = self.state.is_again;
             return self.compact(shared, tx, was_sent).await.map(|()| Room::Enough);
         }
-        match self.reserve(shared, tx, &resolved).await? {
+        match self.reserve(shared, tx, &resolved.abilities).await? {
             Room::Enough => self.pin(tx, resolved, step).await.map(|()| Room::Enough),
             Room::Exceeded(limit) => {
                 self.state.phase = Phase::Spent { limit: limit.word().into() };
@@ -90,8 +91,12 @@ impl Turn {
     }
 
     /// Reserves the most that the next request may use.
-    async fn reserve(&self, shared: &Shared, tx: &mut Transaction, resolved: &Resolved) -> Result<Room> {
-        let abilities = &resolved.abilities;
+    pub(super) async fn reserve(
+        &self,
+        shared: &Shared,
+        tx: &mut Transaction,
+        abilities: &Abilities,
+    ) -> Result<Room> {
         let estimate = tx.tokens(self.conversation).await?;
         let worst = worst_case(estimate, abilities.output_max, abilities.price.as_ref());
         tx.reserve(shared, self.spender(), worst).await
@@ -100,7 +105,7 @@ impl Turn {
     async fn pin(&mut self, tx: &Transaction, resolved: Resolved, step: u32) -> Result<()> {
         let Resolved { agent, model, .. } = resolved;
         self.state.last = self.newest(tx).await?;
-        if std::mem::take(&mut self.is_again) {
+        if std::mem::take(&mut self.state.is_again) {
             self.state.attempt += 1;
         } else {
             (self.state.step, self.state.attempt) = (step, 1);

@@ -36,6 +36,9 @@ pub(crate) struct TurnState {
     pub(crate) last: EntryId,
     /// What the turn's requests cost so far.
     pub(crate) total: Total,
+    /// Whether what is prepared next is another attempt at the same step.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_again: bool,
     /// How often it came to where it must not come without end.
     #[serde(default, skip_serializing_if = "Counts::is_zero")]
     pub(crate) counts: Counts,
@@ -78,6 +81,9 @@ pub(crate) struct Counts {
     /// Answers that did not fit what was asked for, one after the other.
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) repairs: u32,
+    /// Attempts that were cut off by the end of their process.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) cuts: u32,
     /// Calls.
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) calls: u32,
@@ -138,7 +144,8 @@ pub(crate) struct Asked {
 impl Asked {
     /// What results ask for, all together.
     pub(crate) fn of<'a>(results: impl Iterator<Item = Option<&'a CallResult>>) -> Self {
-        let mut asked = Self { end_turn: true, hand_off: None };
+        let mut results = results.peekable();
+        let mut asked = Self { end_turn: results.peek().is_some(), hand_off: None };
         for result in results {
             let control = result.map(|result| &result.control);
             asked.end_turn &= control.is_some_and(|control| control.end_turn);
@@ -157,6 +164,7 @@ impl TurnState {
             attempt: 0,
             last: first,
             total: Total::default(),
+            is_again: false,
             counts: Counts::default(),
             repeats: Repeats::default(),
             is_aborted: false,
