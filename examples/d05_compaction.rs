@@ -91,7 +91,8 @@ async fn open(window: Option<u64>, most: usize) -> Result<(LiveSession, Scripted
 
 async fn talk(session: &LiveSession, turns: usize) -> Result<()> {
     for turn in 0..turns {
-        ask(session, &format!("Question {turn}, which goes on for a while so that it weighs something.")).await?;
+        ask(session, &format!("Question {turn}, which goes on for a while so that it weighs something."))
+            .await?;
     }
     Ok(())
 }

@@ -63,7 +63,8 @@ fn agent(directory: &Path) -> Agent {
 async fn open() -> Result<Harness> {
     let rule = |text: &str| text.parse();
     let policy = Policy::new().rule(Layer::User, rule("allow read(**)")?);
-    let policy = policy.rule(Layer::User, rule("allow read(/**)")?).rule(Layer::User, rule("allow write(**)")?);
+    let policy =
+        policy.rule(Layer::User, rule("allow read(/**)")?).rule(Layer::User, rule("allow write(**)")?);
     Harness::builder(Store::new(Memory::new()))
         .models(Models::new().provider("scripted", Scripted::answering(reply)))
         .policy(policy)

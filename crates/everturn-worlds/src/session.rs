@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::tasks::{Acknowledging, Place};
 use follower::follow;
-pub use hands::Files;
+pub use hands::{Files, put_files};
 pub use outcome::Outcome;
 use script::Provider;
 

@@ -140,11 +140,15 @@ impl Life {
         let mut last = None;
         for line in self.scene.place.ledger.lines() {
             if let Line::Saw(cursor, text) = line {
-                if last.is_some_and(|last: Cursor| last.seq >= cursor.seq) {
-                    applied.wrong.push(format!("a follower was told of {cursor} again"));
+                let seen: Vec<Seen> = serde_json::from_str(&text).expect("what was written down");
+                // Who goes on from a place is told there first what is withdrawn, and output from its beginning.
+                let is_anew =
+                    seen.iter().all(|one| matches!(one, Seen::Withdrawn(..) | Seen::Output(_, 0, _)));
+                let passed = |last: Cursor| last.seq > cursor.seq || (last.seq == cursor.seq && !is_anew);
+                if last.is_some_and(passed) {
+                    applied.wrong.push(format!("a follower was told of {cursor} again: {text}"));
                 }
                 last = Some(cursor);
-                let seen: Vec<Seen> = serde_json::from_str(&text).expect("what was written down");
                 seen.into_iter().for_each(|seen| applied.apply(seen));
             }
         }

@@ -2,6 +2,8 @@
 
 use std::{
     collections::BTreeMap,
+    fs, io,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -16,6 +18,27 @@ use everturn::{
 use serde::Deserialize;
 
 use crate::tasks::{Ledger, Line};
+
+/// The files that the session changes and restores.
+pub(super) const FILES: [&str; 3] = ["a", "b", "gone"];
+
+/// Puts the files that a session finds into a new directory, all at once.
+///
+/// Errors: `Unavailable` for everything the operating system refuses.
+pub fn put_files(directory: &Path) -> Result<()> {
+    let refused = |fault: io::Error| Error::unavailable(format!("put files into {directory:?}: {fault}"));
+    let making = directory.with_extension("new");
+    fs::create_dir_all(&making).map_err(refused)?;
+    for path in FILES {
+        fs::write(making.join(path), found(path)).map_err(refused)?;
+    }
+    fs::rename(&making, directory).map_err(refused)
+}
+
+/// What a file says at first.
+fn found(path: &str) -> String {
+    format!("{path} one")
+}
 
 /// All tools of the scenario.
 pub(super) fn tools(extension: Extension, ledger: &Arc<Ledger>) -> Extension {
@@ -197,13 +220,19 @@ struct Held {
 }
 
 impl Files {
+    /// Those that a session finds.
+    pub fn found() -> Self {
+        let files = Self::default();
+        FILES.into_iter().for_each(|path| files.put(path, found(path)));
+        files
+    }
+
     /// An environment that reaches them.
     pub fn env(&self) -> Env {
         Env::new(Layered(self.clone()))
     }
 
-    /// Puts a file there.
-    pub fn put(&self, path: &str, bytes: impl Into<Vec<u8>>) {
+    fn put(&self, path: &str, bytes: impl Into<Vec<u8>>) {
         let mut held = self.held();
         held.writes += 1;
         let version = held.writes;

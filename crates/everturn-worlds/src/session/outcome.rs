@@ -15,11 +15,8 @@ use everturn::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Life, is_answered, without_ids};
+use super::{Life, hands::FILES, is_answered, without_ids};
 use crate::tasks::Line;
-
-/// The files that the session changes and restores.
-const FILES: [&str; 3] = ["a", "b", "gone"];
 
 /// Tools that are never run twice.
 const ONCE: [&str; 3] = ["note", "sign", "burn"];

@@ -1,6 +1,8 @@
 //! The crash explorer over a whole session: the world stops before or after any operation of the store, and again in the next
 //! life. The session comes to the same end, and nothing of what was promised is broken.
 
+mod killed;
+
 use std::time::Duration;
 
 use everturn::{
@@ -20,11 +22,7 @@ struct Session {
 
 impl Session {
     fn new() -> Self {
-        let files = Files::default();
-        for path in ["a", "b", "gone"] {
-            files.put(path, format!("{path} one"));
-        }
-        Self { world: World::new(), files }
+        Self { world: World::new(), files: Files::found() }
     }
 
     /// One life; none when it was stopped.
@@ -69,13 +67,17 @@ fn undisturbed() -> Outcome {
 
 /// A session that was stopped comes to what it comes to undisturbed.
 fn check(found: &Outcome, expected: &Outcome, stops: &[Stop]) {
-    assert_eq!(found.findings, Vec::<String>::new(), "{stops:?}");
-    for (found, expected) in found.came.iter().zip(&expected.came) {
-        assert_eq!(found, expected, "{stops:?}");
-    }
-    assert_eq!(found.came.len(), expected.came.len(), "{stops:?}");
+    check_against(found, expected, &format!("{stops:?}"));
     // Three turns at most are at work at once, and one life cuts each of them once.
     assert!(found.cut <= 3 * stops.len(), "{stops:?}: {} requests were cut off", found.cut);
+}
+
+fn check_against(found: &Outcome, expected: &Outcome, when: &str) {
+    assert_eq!(found.findings, Vec::<String>::new(), "{when}");
+    for (found, expected) in found.came.iter().zip(&expected.came) {
+        assert_eq!(found, expected, "{when}");
+    }
+    assert_eq!(found.came.len(), expected.came.len(), "{when}");
 }
 
 /// Tries a world that stops; gives whether all stops were reached.
@@ -99,7 +101,7 @@ fn a_session_that_stops_before_any_operation_comes_to_the_same_end() {
     let before = stops(Count::All).filter(|stop| stop.moment == Moment::Before);
     let reached = before.take_while(|stop| try_out(&[*stop], &expected)).count();
     println!("{reached} worlds that stop before an operation");
-    assert!(reached > 300, "{reached} worlds");
+    assert!(reached as u64 > OPERATIONS, "{reached} worlds");
 }
 
 #[test]
@@ -109,4 +111,37 @@ fn a_session_that_stops_behind_any_commit_comes_to_the_same_end() {
     let reached = after.take_while(|stop| try_out(&[*stop], &expected)).count();
     println!("{reached} worlds that stop behind a commit");
     assert!(reached > 60, "{reached} worlds");
+}
+
+/// Where the sample of worlds that stop twice begins: another number is another sample.
+const SEED: u64 = 0x5e55_1014;
+
+/// How many pairs of stops are tried.
+const PAIRS: u64 = 160;
+
+/// How many operations a session asks of its store, at least.
+const OPERATIONS: u64 = 200;
+
+/// The numbers that follow from a seed (splitmix64).
+fn numbers(seed: u64) -> impl Iterator<Item = u64> {
+    (1..).map(move |n: u64| {
+        let z = seed.wrapping_add(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    })
+}
+
+#[test]
+fn a_session_that_stops_twice_comes_to_the_same_end() {
+    let expected = undisturbed();
+    let mut numbers = numbers(SEED);
+    let mut stop = || {
+        let number = numbers.next().expect("there is no last number");
+        let moment = if number.is_multiple_of(2) { Moment::Before } else { Moment::After };
+        Stop { moment, number: 1 + (number >> 8) % OPERATIONS, of: Count::All }
+    };
+    let tried = (0..PAIRS).filter(|_| try_out(&[stop(), stop()], &expected)).count();
+    println!("{tried} worlds that stop twice, of {PAIRS} pairs from seed {SEED:#x}");
+    assert!(tried > 60, "{tried} worlds were tried");
 }
