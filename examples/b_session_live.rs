@@ -1,28 +1,44 @@
-//! A live session over a directory. Shows: streamed, branched, reopened, accounted.
+//! A live session over a directory. Shows: streamed, steered, branched, reopened, accounted, refused, killed.
 //!
 //! With the scripted model (the default) everything is asserted to the letter. With any other, asserted is what the
-//! harness guarantees, and printed what only the model decides:
+//! harness guarantees, and printed what only the model decides. In a directory it goes on where it was killed:
 //!
 //! ```text
 //! cargo run --example b_session_live -- --model demo
 //! cargo run --example b_session_live -- --model chat/NAME@http://127.0.0.1:8080/v1
+//! cargo run --example b_session_live -- --kill-at 9 DIRECTORY
 //! ```
 
 use everturn::{
     Answer, Branch, CancelToken, Error, Event, EventKind, Extension, Harness, Input, LiveSession, Models,
     Result, SessionSpec, SystemClock, TurnEnd, TurnView, World,
     env::Env,
-    id::{SessionId, TaskId},
-    model::ModelRef,
+    extension::{BeforeTool, CallView, Hooked},
+    id::{SubmissionId, TaskId},
+    message::{Message, Outcome},
+    model::{ModelRef, Request},
     models::{Chat, ChatConfig, Demo},
-    store, tools,
+    policy::{Layer, Policy},
+    storage::{Layered, SubmissionFilter, SubmissionQuery},
+    store,
+    submission::Place,
+    tools,
     usage::Total,
 };
 use everturn_testkit::{
     recorded::Recorded,
     scripted::{Reply, Scripted},
+    watched::{Moment, Watched},
 };
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::{self, Command},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 /// What stands under src/: a file, its only function, and the number that it returns.
 const FILES: [(&str, &str, u32); 3] =
@@ -30,38 +46,77 @@ const FILES: [(&str, &str, u32); 3] =
 const FIRST: &str =
     "Read all files under src/ and say in one sentence: which function returns the largest number?";
 const LARGEST: [&str; 2] = ["It is moon_km in src/sky.rs, ", "with 384400."];
+const SECOND: &str = "Look at what is under src/ and write a line about it to NOTES.md.";
+const STEER: &str = "Write it to SECOND.md instead, and not to NOTES.md.";
+const THIRD: &str = "Which files are under src/?";
+const FOURTH: &str = "What was my first question?";
+const FIFTH: &str = "Remove src/ with rm.";
+const RULE: &str = "deny exec(rm **)";
 
 /// What outlives a restart: a place for the store, a directory to work in, and a model to ask.
 struct Scene {
     url: String,
-    root: String,
+    root: PathBuf,
     reference: ModelRef,
     model: Recorded,
     /// The scripted answer goes on when this opens.
     gate: CancelToken,
+    /// Calls of the second turn begin when this opens.
+    steered: CancelToken,
+    /// At which commit the process ends, and how many there were.
+    kill_at: Option<u64>,
+    commits: Arc<AtomicU64>,
 }
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let scene = Scene::new(directory.path(), reference()?)?;
-    let mut spec = SessionSpec::model(scene.reference.clone());
-    spec.agent.directory = Some(scene.root.clone());
-    let session = scene.open().await?.create(spec).await?;
+    let (reference, kill_at, directory) = arguments()?;
+    let temporary = tempfile::tempdir().expect("a temporary directory");
+    let is_alone = directory.is_none();
+    let directory = directory.unwrap_or_else(|| temporary.path().to_owned());
+    let scene = Scene::new(&directory, reference, kill_at)?;
+    let came_to = live(&scene).await?;
+    println!("came to:   {came_to}");
+    if is_alone && scene.is_scripted() {
+        killed(&came_to);
+    }
+    Ok(())
+}
 
-    let first = streamed(&scene, &session).await?;
-    branched(&session, first).await?;
-    let (id, history) = (session.id(), session.history().await?);
-    drop(session);
-    let session = reopened(&scene, id, &history).await?;
-    accounted(&scene, &session).await
+/// The session, from wherever it stands to its end; gives what it came to.
+async fn live(scene: &Scene) -> Result<String> {
+    let mut spec =
+        SessionSpec { request: Some("live".into()), ..SessionSpec::model(scene.reference.clone()) };
+    spec.agent.directory = Some(scene.root.display().to_string());
+    let harness = scene.open().await?;
+    let session = harness.create(spec).await?;
+    let is_new = session.history().await?.is_empty() && session.open_submissions().is_empty();
+    let observe = || harness.install(Extension::new("observer").before_tool(Hold(scene.steered.clone())));
+    if !session.history().await?.is_empty() {
+        observe()?;
+    }
+    let first = streamed(scene, &session, is_new).await?;
+    observe()?;
+    let abandoned = steered(scene, &session).await?;
+    branched(&session, first, &abandoned).await?;
+    drop(harness);
+    let (harness, session) = reopened(scene, session).await?;
+    if is_new {
+        accounted(scene, &session).await?;
+    }
+    refused(scene, &session).await?;
+    assert_eq!(harness.verify(session.id()).await?, []);
+    let (path, all) = (session.history().await?.len(), session.turns().await?.len());
+    let written = std::fs::read_to_string(scene.root.join("SECOND.md")).unwrap_or_default();
+    session.close().await?;
+    Ok(format!("{path} turns on the path, {all} in the session, SECOND.md says {:?}", written.trim()))
 }
 
 /// Streamed: turn one reads the files with the built-in tools, and its answer is seen while it is made.
-async fn streamed(scene: &Scene, session: &LiveSession) -> Result<TaskId> {
+async fn streamed(scene: &Scene, session: &LiveSession, is_new: bool) -> Result<TaskId> {
     let clock = World::system().clock;
     let begun = clock.now();
-    let asked = session.current().await?.submit(Input::text(FIRST)).await?;
+    let asked = session.root().submit(Input::text(FIRST).request("r-1")).await?;
     let (mut deltas, mut read) = (Vec::new(), String::new());
     let mut events = asked.events();
     while let Some(event) = events.next().await {
@@ -80,7 +135,8 @@ async fn streamed(scene: &Scene, session: &LiveSession) -> Result<TaskId> {
         }
     }
     let answer = answered(asked.answer().await?)?;
-    let turn = session.history().await?.pop().expect("a turn");
+    let turns = session.turns().await?;
+    let turn = turns.iter().find(|view| Some(view.record.turn) == answer.turn).expect("a turn");
     let reply = turn.record.reply.expect("an entry of the answer");
     let end = session.entry(turn.conversation, reply).await?.seq;
 
@@ -93,9 +149,12 @@ async fn streamed(scene: &Scene, session: &LiveSession) -> Result<TaskId> {
 
     let early = deltas.iter().filter(|delta| delta.1 < end).count();
     let seen = FILES.iter().filter(|file| read.contains(file.1)).count();
-    if scene.is_scripted() {
+    // Who comes later is told all at once.
+    if scene.is_scripted() && is_new {
         assert!(total > 1 && early > 0);
         assert_eq!((seen, answer.steps), (FILES.len(), 3));
+    }
+    if scene.is_scripted() {
         assert_eq!(answer.text, LARGEST.concat());
     }
     println!("           {}", answer.text);
@@ -103,39 +162,97 @@ async fn streamed(scene: &Scene, session: &LiveSession) -> Result<TaskId> {
     Ok(turn.record.turn)
 }
 
-/// Branched: back to turn one, and another second turn.
-async fn branched(session: &LiveSession, first: TaskId) -> Result<()> {
-    ask(session, "How many files are under src/?").await?;
-    let abandoned = session.history().await?.pop().expect("a turn");
+/// Holds calls back until the observer has steered.
+struct Hold(CancelToken);
 
-    session.branch_from(first, Branch::default()).await?;
-    let second = ask(session, "Which files are under src/?").await?.turn;
+impl BeforeTool for Hold {
+    async fn before(&self, _: &CallView) -> Hooked {
+        self.0.cancelled().await;
+        Hooked::Pass
+    }
+}
+
+/// Steered: at its first tool call, turn two is told to do something else. Gives the turn.
+async fn steered(scene: &Scene, session: &LiveSession) -> Result<TurnView> {
+    let asked = session.root().submit(Input::text(SECOND).request("r-2")).await?;
+    let (mut steer, mut told) = (None, Vec::new());
+    let mut events = asked.events();
+    while let Some(event) = events.next().await {
+        match event?.kind {
+            EventKind::CallProposed { .. } if steer.is_none() => {
+                let input = Input::text(STEER).request("r-steer").steer();
+                steer = Some(session.root().submit(input).await?);
+                scene.steered.cancel();
+            }
+            EventKind::Steered { submission, .. } => told.push(submission),
+            _ => {}
+        }
+    }
+    scene.steered.cancel();
+    let answer = answered(asked.answer().await?)?;
+    if let Some(steer) = steer {
+        let place = place(session, steer.id()).await?.expect("it was placed");
+        assert_eq!(
+            (Some(place.turn), place.step > 1),
+            (answer.turn, true),
+            "its receipt names turn and step"
+        );
+        assert_eq!(told, [steer.id()], "an event records it");
+        println!("steered:   before step {} of turn {}: {}", place.step, place.turn, answer.text);
+    }
+    if scene.is_scripted() {
+        assert_eq!(answer.text, "SECOND.md is written.");
+        assert!(scene.root.join("SECOND.md").exists() && !scene.root.join("NOTES.md").exists());
+        let requests = scene.model.requests();
+        let second = requests.iter().filter(|request| request.texts().iter().any(|text| text == SECOND));
+        let told = second.filter(|request| request.texts().iter().any(|text| text == STEER));
+        assert!(told.count() > 0 || requests.is_empty() || answer.steps > 1, "it was sent in a later step");
+    }
+    let turns = session.turns().await?;
+    Ok(turns.into_iter().find(|view| Some(view.record.turn) == answer.turn).expect("the turn has ended"))
+}
+
+/// Where an input was placed.
+async fn place(session: &LiveSession, input: SubmissionId) -> Result<Option<Place>> {
+    let query = SubmissionQuery { session: session.id(), only: SubmissionFilter::Id(input) };
+    Ok(session.store().submissions(query).await?.pop().and_then(|record| record.place()))
+}
+
+/// Branched: back to turn one, and another second turn.
+async fn branched(session: &LiveSession, first: TaskId, abandoned: &TurnView) -> Result<()> {
+    if session.current().await?.id() == session.root().id() {
+        session.branch_from(first, Branch::default()).await?;
+    }
+    let second = ask(session, THIRD, "r-3").await?.turn;
     let path = session.history().await?;
     let path: Vec<_> = path.iter().map(|view| Some(view.record.turn)).collect();
-    assert_eq!(path, [Some(first), second]);
+    assert_eq!(path[..2], [Some(first), second]);
 
-    let turns = session.turns().await?;
-    assert!(turns.len() == 3 && turns.contains(&abandoned));
+    assert!(session.turns().await?.contains(abandoned));
     assert_eq!(abandoned.record.outcome, TurnEnd::Answered);
-    println!("branched:  2 turns on the path, 3 in the session");
+    println!("branched:  the path leaves turn {} aside, which stays stored", abandoned.record.turn);
     Ok(())
 }
 
-/// Reopened: everything was dropped, and the id alone brings it back.
-async fn reopened(scene: &Scene, id: SessionId, history: &[TurnView]) -> Result<LiveSession> {
-    let session = scene.open().await?.open_session(id).await?;
+/// Reopened: everything is dropped, and the id alone brings it back.
+async fn reopened(scene: &Scene, session: LiveSession) -> Result<(Harness, LiveSession)> {
+    let (id, history) = (session.id(), session.history().await?);
+    drop(session);
+    let harness = scene.open().await?;
+    let session = harness.open_session(id).await?;
     let directory = session.current().await?.agent().await?.directory;
-    assert_eq!(directory.as_ref(), Some(&scene.root));
+    assert_eq!(directory, Some(scene.root.display().to_string()));
     assert_eq!(session.history().await?, history);
 
-    let answer = ask(&session, "What was my first question?").await?;
-    let request = scene.model.requests().pop().expect("a request");
-    assert_eq!(request.texts().first().map(String::as_str), Some(FIRST));
+    let answer = ask(&session, FOURTH, "r-4").await?;
+    for request in scene.model.requests() {
+        assert_eq!(request.texts().first().map(String::as_str), Some(FIRST));
+    }
     if scene.is_scripted() {
         assert_eq!(answer.text, format!("You asked: {FIRST}"));
     }
     println!("reopened:  {}", answer.text);
-    Ok(session)
+    Ok((harness, session))
 }
 
 /// Accounted: what the store says the turns cost is what the model said they cost.
@@ -161,8 +278,48 @@ async fn accounted(scene: &Scene, session: &LiveSession) -> Result<()> {
     Ok(())
 }
 
-async fn ask(session: &LiveSession, what: &str) -> Result<Answer> {
-    let asked = session.current().await?.submit(Input::text(what)).await?;
+/// Refused: what policy does not allow comes back to the model with its rule, the turn goes on, and the refusal is listed.
+async fn refused(scene: &Scene, session: &LiveSession) -> Result<()> {
+    let answer = ask(session, FIFTH, "r-5").await?;
+    assert!(FILES.iter().all(|file| scene.root.join(format!("src/{}.rs", file.0)).exists()));
+    let current = session.current().await?.id();
+    let mut refusals = Vec::new();
+    for message in session.entries(current, None, usize::MAX).await?.iter().flat_map(|entry| &entry.messages)
+    {
+        if let Message::Result(result) = &**message
+            && let Outcome::Denied { rule } = &result.outcome
+        {
+            refusals.push((rule.clone(), result.text.clone()));
+        }
+    }
+    if scene.is_scripted() {
+        assert_eq!(refusals, [(RULE.to_owned(), format!("Refused by policy: {RULE}."))]);
+        assert_eq!(answer.text, "I may not do that.");
+    }
+    println!("refused:   {} times; {}", refusals.len(), answer.text);
+    Ok(())
+}
+
+/// Killed: the same program ends its own process at a commit; run again, it comes to the same.
+fn killed(expected: &str) {
+    let program = std::env::current_exe().expect("this program");
+    for kill_at in [2, 7, 14, 22] {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let life = |arguments: &[&str]| {
+            let output = Command::new(&program).args(arguments).arg(directory.path()).output();
+            let output = output.expect("this program runs");
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            output.status.success().then(|| text.lines().last().unwrap_or_default().to_owned())
+        };
+        assert_eq!(life(&["--kill-at", &kill_at.to_string()]), None, "killed at commit {kill_at}");
+        let came_to = life(&[]).expect("it goes on to its end");
+        assert_eq!(came_to, format!("came to:   {expected}"), "after commit {kill_at}");
+    }
+    println!("killed:    four times, and each came to the same");
+}
+
+async fn ask(session: &LiveSession, what: &str, request: &str) -> Result<Answer> {
+    let asked = session.current().await?.submit(Input::text(what).request(request)).await?;
     answered(asked.answer().await?)
 }
 
@@ -173,18 +330,27 @@ fn answered(answer: Answer) -> Result<Answer> {
     }
 }
 
-/// The model that the command line names.
-fn reference() -> Result<ModelRef> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => "scripted".parse(),
-        ["--model", model] => model.parse(),
-        _ => Err(Error::invalid("usage: b_session_live [--model REF]")),
+/// What the command line asks for: the model, the commit to be killed at, the directory to live in.
+fn arguments() -> Result<(ModelRef, Option<u64>, Option<PathBuf>)> {
+    let usage = || Error::invalid("usage: b_session_live [--model REF] [--kill-at N] [DIRECTORY]");
+    let (mut model, mut kill_at, mut directory) = ("scripted".parse()?, None, None);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--model" => model = arguments.next().ok_or_else(usage)?.parse()?,
+            "--kill-at" => {
+                let number = arguments.next().and_then(|number| number.parse().ok());
+                kill_at = Some(number.ok_or_else(usage)?);
+            }
+            other if !other.starts_with('-') => directory = Some(PathBuf::from(other)),
+            _ => return Err(usage()),
+        }
     }
+    Ok((model, kill_at, directory))
 }
 
 impl Scene {
-    fn new(directory: &Path, reference: ModelRef) -> Result<Self> {
+    fn new(directory: &Path, reference: ModelRef, kill_at: Option<u64>) -> Result<Self> {
         let root = directory.join("project");
         std::fs::create_dir_all(root.join("src")).expect("a directory for sources");
         for (file, name, number) in FILES {
@@ -194,19 +360,33 @@ impl Scene {
         let gate = CancelToken::new();
         Ok(Self {
             url: format!("sqlite:{}", directory.join("sessions.db").display()),
-            root: root.display().to_string(),
+            root,
             model: model(&reference, &gate)?,
             reference,
             gate,
+            steered: CancelToken::new(),
+            kill_at,
+            commits: Arc::default(),
         })
     }
 
     /// A harness over a new connection to the store.
     async fn open(&self) -> Result<Harness> {
         let store = store::open(&self.url, store::Options::new(World::system().owner())).await?;
+        let (commits, kill_at) = (self.commits.clone(), self.kill_at);
+        let store = store::Store::new(Layered(Watched::new(store, move |moment, _| {
+            if moment == Moment::After && Some(commits.fetch_add(1, Ordering::SeqCst) + 1) == kill_at {
+                process::abort();
+            }
+            Box::pin(async {})
+        })));
+        let rule = |text: &str| text.parse();
+        let policy = Policy::new().rule(Layer::User, rule("allow read(**)")?);
+        let policy = policy.rule(Layer::User, rule("allow write(**)")?).rule(Layer::User, rule(RULE)?);
         Harness::builder(store)
             .models(Models::new().provider(&self.reference.provider, self.model.clone()))
             .install(Extension::new("coding").tools(tools::coding()))?
+            .policy(policy)
             .env(|agent| {
                 let root = agent.directory.as_deref();
                 let root = root.ok_or_else(|| Error::invalid("work without a directory"))?;
@@ -224,27 +404,46 @@ impl Scene {
 fn model(reference: &ModelRef, gate: &CancelToken) -> Result<Recorded> {
     let clock = Arc::new(SystemClock);
     match (reference.provider.as_str(), &reference.endpoint) {
-        ("scripted", _) => Ok(Recorded::new(script(gate))),
+        ("scripted", _) => {
+            let gate = gate.clone();
+            Ok(Recorded::new(Scripted::answering(move |request| reply(request, &gate))))
+        }
         ("demo", _) => Ok(Recorded::new(Demo::new(clock, Duration::from_millis(20)))),
         ("chat", Some(url)) => Ok(Recorded::new(Chat::new(ChatConfig::new(url), clock)?)),
         _ => Err(Error::invalid("use demo, or chat/NAME@http://HOST/v1")),
     }
 }
 
-fn script(gate: &CancelToken) -> Scripted {
-    let look = [("glob", r#"{"pattern":"src/**"}"#)];
-    let read = [
-        ("read", r#"{"path":"src/pond.rs"}"#),
-        ("read", r#"{"path":"src/sea.rs"}"#),
-        ("read", r#"{"path":"src/sky.rs"}"#),
-    ];
-    let largest = Reply::words(LARGEST[0]).then_wait(gate).then_text(LARGEST[1]);
-    Scripted::new([
-        Reply::calls(look).after_text("Let me look. ").usage(120, 12),
-        Reply::calls(read).usage(180, 40),
-        largest.usage(290, 21),
-        Reply::text("Three.").usage(340, 2),
-        Reply::text("pond.rs, sea.rs and sky.rs.").usage(340, 10),
-        Reply::text(format!("You asked: {FIRST}")).usage(400, 12),
-    ])
+/// What the scripted model says: it looks at the newest question, and at the results since.
+fn reply(request: &Request, gate: &CancelToken) -> Reply {
+    let texts = request.texts();
+    let questions = [FIRST, SECOND, THIRD, FOURTH, FIFTH];
+    let asked = texts.iter().rposition(|text| questions.contains(&text.as_str())).unwrap_or_default();
+    let is_result = |message: &&Arc<Message>| matches!(&***message, Message::Result(_));
+    let results: Vec<_> = request.messages[asked..].iter().filter(is_result).map(|one| one.text()).collect();
+    match (texts[asked].as_str(), results.len()) {
+        (FIRST, 0) => {
+            Reply::calls([("glob", r#"{"pattern":"src/**"}"#)]).after_text("Let me look. ").usage(120, 12)
+        }
+        (FIRST, 1) => Reply::calls([
+            ("read", r#"{"path":"src/pond.rs"}"#),
+            ("read", r#"{"path":"src/sea.rs"}"#),
+            ("read", r#"{"path":"src/sky.rs"}"#),
+        ])
+        .usage(180, 40),
+        (FIRST, _) => Reply::words(LARGEST[0]).then_wait(gate).then_text(LARGEST[1]).usage(290, 21),
+        (SECOND, 0) => Reply::calls([("list", r#"{"path":"src"}"#)]).usage(340, 8),
+        (SECOND, _) if results.last().is_some_and(|text| text.contains(r#""SECOND.md""#)) => {
+            Reply::text("SECOND.md is written.").usage(380, 6)
+        }
+        (SECOND, _) => {
+            let path = if texts.iter().any(|text| text == STEER) { "SECOND.md" } else { "NOTES.md" };
+            let arguments = format!(r#"{{"path":"{path}","content":"Three files.\n"}}"#);
+            Reply::calls([("write", arguments.as_str())]).usage(360, 14)
+        }
+        (THIRD, _) => Reply::text("pond.rs, sea.rs and sky.rs.").usage(340, 10),
+        (FOURTH, _) => Reply::text(format!("You asked: {FIRST}")).usage(400, 12),
+        (_, 0) => Reply::calls([("exec", r#"{"argv":["rm","-r","src"]}"#)]).usage(420, 9),
+        _ => Reply::text("I may not do that.").usage(440, 5),
+    }
 }

@@ -5,5 +5,6 @@ pub mod leaping;
 pub mod notebook;
 pub mod operations;
 pub mod scenario;
+pub mod session;
 pub mod still;
 pub mod tasks;

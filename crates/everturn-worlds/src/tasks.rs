@@ -151,7 +151,7 @@ fn told(task: &TaskRecord) -> String {
 }
 
 /// A store whose commits are noted once it has acknowledged them.
-struct Acknowledging(Store, Arc<Ledger>);
+pub(crate) struct Acknowledging(pub(crate) Store, pub(crate) Arc<Ledger>);
 
 impl Layer for Acknowledging {
     fn inner(&self) -> Store {

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::{Shared, agent::Agent, turn::retry_wait, turn::shared};
 use crate::{
     NewTask, Transaction,
-    task::{Step, Task, TaskContext, TaskError},
+    task::{Aborted, Remains, Step, Task, TaskContext, TaskError},
 };
 
 /// How much of a model's window the request for a summary may fill, where the window is known.
@@ -84,6 +84,22 @@ impl Task for CompactTask {
         let compacting = Compacting { shared: &shared, cx, input, state };
         Ok(compacting.run().await?)
     }
+
+    async fn abort(
+        &self,
+        cx: &TaskContext,
+        input: &CompactInput,
+        state: CompactState,
+    ) -> Result<Aborted<Self>, TaskError> {
+        let shared = shared(&self.0)?;
+        let mut tx = cx.begin().await?;
+        if cx.was_entered() {
+            let end = if cx.was_entered_here() { RequestEnd::Aborted } else { RequestEnd::Unknown };
+            let cut = Compacting { shared: &shared, cx, input, state }.cut(end).await?;
+            tx.put_usage(cut);
+        }
+        Ok(Remains::default().with(tx))
+    }
 }
 
 /// A compaction that runs.
@@ -104,6 +120,12 @@ impl Compacting<'_> {
         let Some(plan) = self.shared.strategy.plan(&transcript, &wanted) else {
             return Ok(fail(NOTHING_TO_GAIN, "the context is as short as it can be"));
         };
+        if plan.needs_summary && self.cx.was_entered() {
+            // The request may have been sent: that was an attempt, and what follows is the next one.
+            let mut tx = self.cx.begin().await?;
+            tx.put_usage(self.cut(RequestEnd::Unknown).await?);
+            return Ok(Step::go(self.state).with(tx));
+        }
         let mut row = None;
         let summary = if plan.needs_summary {
             let (asked, sent) = self.ask(&transcript, &plan).await?;
@@ -120,9 +142,7 @@ impl Compacting<'_> {
 
     /// Asks a model for the summary; gives what came of it, and its row of the ledger.
     async fn ask(&mut self, transcript: &Transcript<'_>, plan: &Plan) -> Result<(Asked, UsageRow)> {
-        let agent = self.cx.snapshot::<Agent>(self.cx.conversation()).await?.unwrap_or_default();
-        let model = self.shared.settings().summary_model.clone().or(agent.model);
-        let model = model.ok_or_else(|| Error::invalid(super::agent::NO_MODEL))?;
+        let model = self.model().await?;
         let client = self.shared.models.resolve(&model)?;
         let window = client.abilities(&model.model).window;
         let tokens_max = window.map_or(ASKING_MAX, |window| window / ASKING_PART);
@@ -158,6 +178,19 @@ impl Compacting<'_> {
             Err(fault) => Asked::Faulted(fault),
         };
         Ok((asked, row))
+    }
+
+    /// Counts a request that was cut off; gives its row of the ledger.
+    async fn cut(&mut self, end: RequestEnd) -> Result<UsageRow> {
+        self.state.attempts += 1;
+        Ok(self.row(&self.model().await?, &Response::default(), end))
+    }
+
+    /// Who writes the summary.
+    async fn model(&self) -> Result<ModelRef> {
+        let agent = self.cx.snapshot::<Agent>(self.cx.conversation()).await?.unwrap_or_default();
+        let model = self.shared.settings().summary_model.clone().or(agent.model);
+        model.ok_or_else(|| Error::invalid(super::agent::NO_MODEL))
     }
 
     fn row(&self, model: &ModelRef, response: &Response, end: RequestEnd) -> UsageRow {

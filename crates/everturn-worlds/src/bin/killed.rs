@@ -1,6 +1,7 @@
 //! Runs a scenario on a SQLite file and kills its own process on the way:
 //!
 //! * `killed turns DIRECTORY [before|after N]`: at a commit;
+//! * `killed session DIRECTORY [before|after N]`: at a commit;
 //! * `killed payment|ticker|checkout|tree DIRECTORY [before|after N]`: at a commit;
 //! * `killed kernel DIRECTORY [before|after N]`: at an operation;
 //! * `killed kernel DIRECTORY step NAME`: before a step;
@@ -18,16 +19,19 @@ use std::{
 
 use everturn::{
     BoxFuture, Result, World,
+    env::Env,
     id::{Epoch, OwnerId, SessionId},
     storage::{Layer, Layered},
     store::{self, Options, Store},
     task::{WaitPolicy, tree::Reach},
+    tools::Directory,
 };
 use everturn_testkit::watched::{Moment, Watched};
 use everturn_worlds::{
     kernel,
     notebook::Notebook,
     operations, scenario,
+    session::{self, Scene},
     tasks::{Checkout, Ledger, Payment, Place, Scenario, Ticker, Tree, live},
 };
 use rustix::process::{Signal, getpid, kill_process};
@@ -80,13 +84,14 @@ impl Kill {
 async fn run() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [scenario, directory, kill @ ..] = arguments.as_slice() else {
-        return Err("usage: killed turns|kernel|payment|ticker|checkout|tree DIRECTORY [WHEN]".into());
+        return Err("usage: killed turns|session|kernel|payment|ticker|checkout|tree DIRECTORY [WHEN]".into());
     };
     let (directory, kill) = (PathBuf::from(directory), Kill::of(kill)?);
     let url = format!("sqlite:{}", directory.join("store.db").display());
     let store = store::open(&url, Options::new(World::system().owner())).await?;
     let came_to = match scenario.as_str() {
         "turns" => turns(store, &directory, kill).await?,
+        "session" => whole(store, &directory, kill).await?,
         "payment" => tasks(Payment, store, &directory, kill).await?,
         "ticker" => tasks(Ticker(Duration::from_millis(5)), store, &directory, kill).await?,
         "checkout" => {
@@ -120,6 +125,18 @@ async fn turns(store: Store, directory: &Path, kill: Kill) -> Result<serde_json:
     let store = watched(store, kill);
     let outcome = scenario::live(store, &directory.join("effects")).await?;
     Ok(serde_json::json!(outcome))
+}
+
+async fn whole(store: Store, directory: &Path, kill: Kill) -> Result<serde_json::Value> {
+    let files = directory.join("files");
+    if !files.exists() {
+        // They are there before the session: what becomes of them is its own.
+        session::put_files(&files)?;
+    }
+    let ledger = Arc::new(Ledger::open(&directory.join("ledger")));
+    let place = Place { store: watched(store, kill), world: World::system(), ledger };
+    let env = Env::new(Directory::open(&files)?);
+    Ok(serde_json::json!(session::live(Scene { place, env, busy: Duration::from_millis(30) }).await?))
 }
 
 async fn kernel(store: Store, directory: &Path, kill: Kill) -> Result<serde_json::Value> {

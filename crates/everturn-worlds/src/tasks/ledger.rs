@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use everturn::id::Seq;
+use everturn::{Cursor, clock::Timestamp, id::Seq};
 use serde::{Deserialize, Serialize};
 
 /// A line of the book. One line is written at once: it is there or not.
@@ -25,6 +25,12 @@ pub enum Line {
     Did(String),
     /// What was done is on record: whoever did it was told so.
     Kept(String, u64),
+    /// A model was sent a request; with what is wrong with it, where something is.
+    Sent(Option<String>),
+    /// A provider takes no requests until then.
+    Busy(Timestamp),
+    /// A follower was told all of this up to a place, as JSON.
+    Saw(Cursor, String),
 }
 
 /// A book: in memory, or in a file that several processes write to.

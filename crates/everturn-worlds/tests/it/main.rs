@@ -6,5 +6,6 @@ mod kernel;
 mod killed;
 mod old;
 mod processes;
+mod session;
 mod tasks;
 mod tidy;

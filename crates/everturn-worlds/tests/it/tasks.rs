@@ -34,9 +34,9 @@ use everturn_worlds::{
 use crate::explorer::give_up_leases;
 
 /// What survives a life.
-struct World {
-    memory: Store,
-    ledger: Arc<Ledger>,
+pub(crate) struct World {
+    pub(crate) memory: Store,
+    pub(crate) ledger: Arc<Ledger>,
     clock: Leaping,
     /// What makes the store worse than it is.
     around: Box<dyn Fn(Store) -> Store>,
@@ -44,21 +44,21 @@ struct World {
 
 /// Which operations of the store are counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Count {
+pub(crate) enum Count {
     Commits,
     All,
 }
 
 /// Where a life ends: at a moment of its n-th operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Stop {
-    moment: Moment,
-    number: u64,
-    of: Count,
+pub(crate) struct Stop {
+    pub(crate) moment: Moment,
+    pub(crate) number: u64,
+    pub(crate) of: Count,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let clock = Leaping::at(Timestamp(1_000_000_000));
         Self {
             memory: Store::new(Memory::new()),
@@ -74,7 +74,7 @@ impl World {
     }
 
     /// One life that does something; none when it was stopped.
-    fn life<T, F>(&self, stop: Option<Stop>, does: impl FnOnce(Place) -> F) -> Option<T>
+    pub(crate) fn life<T, F>(&self, stop: Option<Stop>, does: impl FnOnce(Place) -> F) -> Option<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
@@ -177,7 +177,7 @@ impl Layer for Stopping {
 }
 
 /// Before and after the first operation, the second, and so on.
-fn stops(of: Count) -> impl Iterator<Item = Stop> {
+pub(crate) fn stops(of: Count) -> impl Iterator<Item = Stop> {
     let moments = [Moment::Before, Moment::After];
     (1..).flat_map(move |number| moments.map(|moment| Stop { moment, number, of }))
 }

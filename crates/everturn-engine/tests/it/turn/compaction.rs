@@ -157,6 +157,27 @@ async fn what_cannot_be_made_shorter_ends_the_turn_and_names_the_largest() {
     );
 }
 
+// A request for a summary that was out when its process died left no row behind. Guards: whatever was sent is accounted for.
+#[test]
+fn a_request_for_a_summary_that_was_cut_off_is_in_the_ledger() {
+    let make = || Arc::new(answering("They talked."));
+    explore(make, async |store, model| {
+        let harness = harness(&store, model, None).await;
+        let spec = everturn_engine::SessionSpec { request: Some("one".into()), ..spec() };
+        let session = harness.create(spec).await.unwrap();
+        for turn in 0..3 {
+            let text = format!("question {turn}, which goes on for a while so that it weighs something");
+            let asked = session.root().submit(Input::text(text).request(format!("r{turn}"))).await.unwrap();
+            asked.answer().await.unwrap();
+        }
+        session.root().wait_idle().await.unwrap();
+        if !kinds(&session).await.contains(&kind::COMPACTION.to_owned()) {
+            session.root().compact(None).await.unwrap();
+        }
+        assert!(session.usage().await.unwrap().len() >= model.count());
+    });
+}
+
 #[test]
 fn a_crash_anywhere_compacts_once_and_loses_nothing() {
     let make = || Arc::new(answering("They talked."));
