@@ -49,6 +49,7 @@ use everturn_core::{
 
 use crate::{
     Extension, Opener, Registry, SessionReader, World,
+    metrics::{Meter, Metrics, Observer},
     registry::Selected,
     task::{AnyTask, Host, RunLimits},
 };
@@ -68,6 +69,7 @@ pub use models::Models;
 pub use submission::{Answer, Submission};
 pub use task::{Ended, TaskHandle};
 pub use tools::{Todo, TodoItem, TodoStatus, session_tools};
+pub(crate) use turn::TurnTask;
 pub use view::ConversationView;
 pub use worker::{Worker, WorkerSettings};
 
@@ -167,6 +169,8 @@ pub struct Settings {
     pub running_max: usize,
     /// How many steps of tasks run at once in a session.
     pub session_running_max: usize,
+    /// Whether spans say what was asked, answered and given: whoever collects them reads it all then.
+    pub trace_content: bool,
 }
 
 impl Default for Settings {
@@ -197,6 +201,7 @@ impl Default for Settings {
             close_ms: 10_000,
             running_max: 4_096,
             session_running_max: 64,
+            trace_content: false,
         }
     }
 }
@@ -267,6 +272,7 @@ pub struct Builder {
     registry: Registry,
     policies: Policies,
     approver: Option<AnyApprover>,
+    observers: Vec<Arc<dyn Observer>>,
     strategy: Arc<dyn Strategy>,
     env: EnvMaker,
     settings: Settings,
@@ -282,6 +288,7 @@ impl Harness {
             registry: Registry::default(),
             policies: Policies::default(),
             approver: None,
+            observers: Vec::new(),
             strategy: Arc::new(Summarise),
             env: Box::new(|_| Ok(Env::new(Nowhere))),
             settings: Settings::default(),
@@ -378,6 +385,11 @@ impl Harness {
         self.0.host.registry()
     }
 
+    /// What it has counted since it was opened: a snapshot.
+    pub fn metrics(&self) -> Metrics {
+        self.0.opener.meter.read()
+    }
+
     /// What the host sets, as it is now.
     pub fn settings(&self) -> Settings {
         Settings::clone(&self.0.settings())
@@ -470,6 +482,13 @@ impl Builder {
         self
     }
 
+    /// One more who is told how each turn went.
+    #[must_use]
+    pub fn observe(mut self, observer: impl Observer) -> Self {
+        self.observers.push(Arc::new(observer));
+        self
+    }
+
     /// How contexts are made shorter.
     #[must_use]
     pub fn compaction(mut self, strategy: impl Strategy + 'static) -> Self {
@@ -502,14 +521,15 @@ impl Builder {
     ///
     /// Errors: `Invalid` when the settings contradict themselves.
     pub async fn open(self) -> Result<Harness> {
-        let Self { store, world, models, registry, policies, approver, strategy, env, settings } = self;
+        let Self { store, world, models, registry, policies, approver, strategy, env, settings, .. } = self;
         settings.check("open a harness")?;
         let limits = RunLimits {
             running_max: settings.running_max,
             session_running_max: settings.session_running_max,
             grace: Duration::from_millis(settings.grace_ms),
         };
-        let opener = Opener::new(store, world).await;
+        let opener =
+            Opener { meter: Arc::new(Meter::new(self.observers)), ..Opener::new(store, world).await };
         Ok(Harness(Arc::new_cyclic(|shared| {
             let turn = AnyTask::new(turn::TurnTask(shared.clone()));
             let call = AnyTask::new(call::CallTask(shared.clone()));

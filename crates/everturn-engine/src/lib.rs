@@ -9,6 +9,7 @@ mod archive;
 pub mod extension;
 pub mod harness;
 mod keeping;
+pub mod metrics;
 mod registry;
 pub mod session;
 pub mod task;
@@ -22,6 +23,7 @@ pub use harness::{
     QueueMode, Sender, SessionSpec, Settings, Submission, Taking, TaskHandle, Todo, TodoItem, TodoStatus,
     TurnEnd, TurnOptions, TurnRecord, TurnView, WhenBusy, Worker, WorkerSettings, session_tools, view,
 };
+pub use metrics::{Metrics, Observer, TurnStatus, TurnSummary};
 pub use registry::Registry;
 pub use session::{BlobWriter, NewTask, Opener, Session, SessionReader, Transaction, WorkContext, watch};
 pub use task::{Step, Task, TaskContext, TaskError};

@@ -33,7 +33,7 @@ use everturn_core::{
 };
 use tokio::sync::{Notify, OwnedMutexGuard, watch as latest};
 
-use crate::archive::is_half_restored;
+use crate::{archive::is_half_restored, metrics::span::Spans};
 pub use blob::BlobWriter;
 pub use context::WorkContext;
 use lease::Held;
@@ -41,6 +41,7 @@ use line::{Hold, Line};
 pub(crate) use live::{Live, facts};
 pub use opener::Opener;
 pub(crate) use reader::Sendable;
+pub(crate) use state::Adopted;
 use state::{Read, State};
 pub use stranger::SessionReader;
 pub(crate) use transaction::check_entry;
@@ -86,6 +87,7 @@ pub(crate) struct Inner {
     is_left_behind: bool,
     lease: Held,
     keeper: OnceLock<lease::Keeper>,
+    pub(crate) spans: Spans,
 }
 
 impl Session {
@@ -174,7 +176,9 @@ impl Session {
             is_left_behind,
             lease: held,
             keeper: OnceLock::new(),
+            spans: Spans::open(session),
         });
+        opener.meter.opened(&inner);
         let _first = inner.keeper.set(lease::keep(&inner));
         Ok(Self(inner))
     }

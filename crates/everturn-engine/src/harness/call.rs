@@ -23,10 +23,12 @@ use everturn_core::{
     tool::{AnyTool, OnUnknown, Replay},
 };
 use serde::{Deserialize, Serialize};
+use tracing::Instrument;
 
 use super::{Shared, budget::Spender, child::Child, turn::shared};
 use crate::{
     Transaction,
+    metrics::span,
     task::{Aborted, Remains, Step, Task, TaskContext, TaskError},
 };
 pub(super) use ended::Ended;
@@ -122,7 +124,10 @@ impl Task for CallTask {
         let intent = state.intent.unwrap_or_else(|| planned.clone());
         let call = Running { shared: &shared, cx };
         match state.phase {
-            Phase::Ready => call.ready(intent).await,
+            Phase::Ready => {
+                let span = span::call((&shared, cx), &intent.name, &intent.arguments);
+                call.ready(intent).instrument(span).await
+            }
             Phase::Proposed => call.proposed(intent).await,
             Phase::Asking(approval) => call.asked(intent, approval).await,
             Phase::Unsure(approval) => call.unsure(intent, approval).await,
@@ -197,6 +202,7 @@ impl Running<'_> {
     /// Ends the call with a result, in a transaction.
     async fn end_in(&self, mut tx: Transaction, ended: Ended) -> Result<Step<CallTask>, TaskError> {
         let call = task_of(&tx, self.cx)?;
+        span::called(self.shared, &ended.outcome, &ended.text);
         let step = ended.step(ended.outcome.word().to_owned());
         if let (Some(turn), wall_ms @ 1..) = (call.owner, ended.wall_ms) {
             let by = Spender { conversation: call.conversation, turn };

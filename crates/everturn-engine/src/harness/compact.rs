@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::{Shared, agent::Agent, turn::retry_wait, turn::shared};
 use crate::{
     NewTask, Transaction,
+    metrics::span,
     task::{Aborted, Remains, Step, Task, TaskContext, TaskError},
 };
 
@@ -152,7 +153,7 @@ impl Compacting<'_> {
             Request { endpoint: model.endpoint.clone(), ..Request::new(model.model.clone(), messages) };
         self.state.attempts += 1;
         self.cx.enter();
-        let mut stream = client.stream(request);
+        let mut stream = span::ask((self.shared, self.cx), (&model, &client), request);
         let mut response = Response::default();
         let ended = loop {
             tokio::select! {

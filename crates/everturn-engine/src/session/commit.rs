@@ -39,6 +39,7 @@ pub(super) async fn store_and_adopt(
     let inner = &session.0;
     // Dropped before the line is let go of.
     let mut sending = Sending { inner, is_settled: false };
+    let begun = inner.opener.world.clock.now();
     let sent = match stop {
         None => inner.send(&batch).await,
         Some(stop) => inner.insist(batch.clone(), &stop).await,
@@ -47,6 +48,7 @@ pub(super) async fn store_and_adopt(
     match sent {
         Ok(()) => {
             (line.head, line.minted) = (batch.seq, batch.minted);
+            inner.opener.meter.stored(inner.opener.world.clock.now().since(begun));
             inner.adopt(batch.seq, adopted);
             Ok(batch.seq)
         }
@@ -93,8 +95,11 @@ impl Inner {
     fn adopt(&self, seq: Seq, adopted: Adopted) {
         let moves_tasks = adopted.moves_tasks();
         let cursor = Cursor { session: self.id, epoch: self.epoch(), seq };
+        let ended = self.opener.meter.count(self.id, &adopted);
         self.hub.commit(cursor, &adopted);
         self.state().adopt(adopted);
+        self.spans.end(&ended);
+        self.opener.meter.tell(ended);
         // Told in the order of commits; listeners run in tasks of their own, off the line.
         self.head.send_replace(seq);
         if moves_tasks {

@@ -1,6 +1,6 @@
 //! What opens sessions.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use everturn_core::{
     Result,
@@ -9,7 +9,7 @@ use everturn_core::{
     storage::{Claim, Mail, Posted, Store},
 };
 
-use crate::World;
+use crate::{World, metrics::Meter};
 
 /// What opens sessions: a store, a world, and who owns what it opens.
 ///
@@ -35,13 +35,16 @@ pub struct Opener {
     pub limits: Limits,
     /// How long a lease lasts without renewal; it is renewed three times as often.
     pub term: Duration,
+    /// What is counted of the sessions that it opens.
+    pub(crate) meter: Arc<Meter>,
 }
 
 impl Opener {
     /// An opener for the owner that the store was opened for, or for a new one where any owner is as good.
     pub async fn new(store: Store, world: World) -> Self {
         let owner = store.owner().await.unwrap_or_else(|| world.owner());
-        Self { store, world, owner, limits: Limits::default(), term: Duration::from_secs(30) }
+        let term = Duration::from_secs(30);
+        Self { store, world, owner, limits: Limits::default(), term, meter: Arc::default() }
     }
 
     pub(super) fn claim(&self, session: SessionId) -> Claim {

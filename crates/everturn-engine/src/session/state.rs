@@ -16,6 +16,7 @@ use everturn_core::{
     storage::{ApprovalQuery, ApprovalRow, Store, SubmissionFilter, SubmissionQuery, TaskQuery, Write},
     submission::SubmissionRecord,
     task::TaskRecord,
+    usage::UsageRow,
 };
 
 use super::{
@@ -129,6 +130,7 @@ pub(crate) struct Adopted {
     pub(crate) submissions: Vec<Arc<SubmissionRecord>>,
     pub(crate) approvals: Vec<Arc<ApprovalRecord>>,
     pub(crate) documents: Vec<Revised>,
+    pub(crate) usage: Vec<UsageRow>,
     /// Conversations of which an entry lost its contents.
     pub(crate) purged: Vec<ConversationId>,
 }
@@ -151,9 +153,9 @@ impl Adopted {
                 Write::Task(task) => adopted.tasks.push(Arc::new(task.clone())),
                 Write::Submission(submission) => adopted.submissions.push(Arc::new(submission.clone())),
                 Write::Approval(approval) => adopted.approvals.push(Arc::new(approval.clone())),
+                Write::Usage(row) => adopted.usage.push(row.clone()),
                 Write::Purge(entry) => adopted.purged.push(entry.conversation),
                 Write::Document(_)
-                | Write::Usage(_)
                 | Write::Title(_)
                 | Write::Labels(_)
                 | Write::Taken(_)

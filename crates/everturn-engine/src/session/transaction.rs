@@ -26,6 +26,7 @@ use std::{
 };
 
 use tokio::sync::OwnedMutexGuard;
+use tracing::Instrument;
 
 use super::{
     Session, commit,
@@ -34,6 +35,7 @@ use super::{
     line::{Hold, Line},
     state::Adopted,
 };
+use crate::metrics::span;
 pub(crate) use check::entry as check_entry;
 pub(super) use check::labels as check_labels;
 use fork::Fork;
@@ -387,7 +389,9 @@ impl Transaction {
             "a transaction leaves the line to be committed"
         );
         let session = self.session.clone();
-        let committing = tokio::spawn(self.commit_with(line, stop));
+        session.0.opener.meter.left_line(held);
+        let span = span::commit(session.id(), held, self.writes.len());
+        let committing = tokio::spawn(self.commit_with(line, stop).instrument(span));
         committing.await.unwrap_or_else(|fault| {
             let error = Error::closed(format!("a commit was cut off: {fault}"));
             session.0.shut(error.clone());

@@ -13,6 +13,7 @@ use everturn_core::{
     id::TaskId,
     task::{Blocked, Next, TaskFailure, TaskOutcome, TaskRecord, TaskState, Woken},
 };
+use tracing::Instrument;
 
 use super::{
     Runner, TaskContext, TaskError,
@@ -240,7 +241,7 @@ impl Runner {
         tx: impl Fn(&T) -> Option<&Transaction>,
     ) -> Result<T, Trouble> {
         let (clock, token, grace) = (&self.session.0.opener.world.clock, cx.cancel(), self.host.limits.grace);
-        let mut code = tokio::spawn(code);
+        let mut code = tokio::spawn(code.in_current_span());
         let is_late = AtomicBool::new(false);
         let given_up = async {
             token.cancelled().await;

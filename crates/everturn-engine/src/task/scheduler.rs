@@ -13,6 +13,7 @@ use std::{
 use everturn_core::{BoxFuture, CancelToken, Result, clock::Timestamp, id::TaskId};
 use futures_util::FutureExt;
 use tokio::sync::{Notify, watch as latest};
+use tracing::Instrument;
 
 use super::{Host, StepHold, gate::Pass, mailbox, opening, table::Table};
 use crate::Session;
@@ -212,8 +213,11 @@ impl Runner {
         let Some(reserved) = Reserved::take(self, id) else { return };
         tokio::spawn(async move {
             let runner = reserved.runner.clone();
+            let span = runner.session.0.span_of_step(id);
             // What panics here is ours and no task's: it is tried again, and not at once.
-            let run = AssertUnwindSafe(runner.run(id, reserved.token.clone())).catch_unwind().await;
+            let run = AssertUnwindSafe(runner.run(id, reserved.token.clone()).instrument(span))
+                .catch_unwind()
+                .await;
             if let Some(pause) = run.unwrap_or(Some(STUCK)) {
                 runner.rest(id, pause);
             }

@@ -26,6 +26,7 @@ use crate::{
         Shared,
         call::{self, Ended},
     },
+    metrics::span,
     session::Sendable,
     task::{Step, TaskContext},
 };
@@ -119,7 +120,8 @@ impl Sending<'_> {
         };
         self.cx.enter();
         let sent = self.cx.now();
-        let (response, ended, shown) = self.stream(client.stream(request)).await?;
+        let (response, ended, shown) =
+            self.stream(span::ask((self.shared, self.cx), (model, &client), request)).await?;
         let wall = self.cx.now().since(sent);
         if let Came::Faulted(fault) = &ended {
             limiter.heard(model, fault, self.cx.now());
