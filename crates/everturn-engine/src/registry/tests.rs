@@ -78,3 +78,11 @@ fn two_tools_of_one_name_are_refused_and_nothing_is_changed() {
     assert!(registry.tool("write").is_none(), "one of the same name is replaced");
     assert!(registry.remove("files") && !registry.remove("files"));
 }
+
+#[test]
+fn nothing_stands_around_a_tool_that_needs_the_session() {
+    let registry = Registry::default().with(crate::session_tools()).unwrap();
+    let around = Extension::new("around").wrap_tool("agent", |tool| tool);
+    let error = registry.with(around).unwrap_err();
+    assert!(error.to_string().contains("agent needs the session"), "{error}");
+}

@@ -6,8 +6,9 @@ use everturn_core::{
     CancelToken,
     budget::Budget,
     message::Outcome,
-    model::{Abilities, FaultClass},
+    model::{Abilities, Fault, FaultClass},
     storage::Store,
+    submission::End,
     tool::{Replay, ToolError},
     usage::Price,
 };
@@ -134,6 +135,39 @@ async fn a_turn_waits_while_others_hold_what_it_wants() {
     assert_eq!(first.answer().await.unwrap().text, "one");
     assert_eq!(second.answer().await.unwrap().text, "two", "10 were used, and 110 are");
     assert_legal(&model);
+}
+
+#[tokio::test]
+async fn a_turn_that_is_cancelled_before_it_was_sent_holds_nothing() {
+    let gate = CancelToken::new();
+    let slow = Reply::text("one").then_wait(&gate).usage(10, 10);
+    let model = Scripted::new([slow, Reply::text("three").usage(10, 10)]);
+    let harness = harness(&store(), &model, Extension::new("none")).await;
+    harness.set(Settings { requests_max: 1, ..harness.settings() }).unwrap();
+    let session = harness.create(spec()).await.unwrap();
+    let first = session.root().submit(Input::text("a")).await.unwrap();
+    until("the first request is out", || model.count() == 1).await;
+    let fork = session.root().fork(None, AgentChange::default()).await.unwrap();
+    let budget = Budget { output_tokens: Some(150), ..Budget::default() };
+    fork.configure(AgentChange { budget: Some(budget), ..AgentChange::default() }).await.unwrap();
+    let second = fork.submit(Input::text("b")).await.unwrap();
+    second.cancel().await.unwrap();
+    assert_eq!(second.answer().await.unwrap().end, End::Cancelled);
+    gate.cancel();
+    first.answer().await.unwrap();
+    let third = fork.submit(Input::text("c")).await.unwrap().answer().await.unwrap();
+    assert_eq!(third.text, "three", "100 are free again");
+    assert_legal(&model);
+}
+
+#[tokio::test]
+async fn an_attempt_that_is_sent_again_is_reserved_anew() {
+    let busy = Fault { wait_ms: Some(0), ..Fault::new(FaultClass::Overloaded, "busy") };
+    let model = Scripted::new([Reply::pieces([Err(busy)]), Reply::text("too much")]);
+    let session = harness(&store(), &model, Extension::new("none")).await.create(spec()).await.unwrap();
+    let budget = Budget { output_tokens: Some(150), ..Budget::default() };
+    assert_eq!(ask_within(&session, budget).await, out_of("output_tokens"), "the first is charged with 100");
+    assert_eq!(model.count(), 1);
 }
 
 /// Has it done by a sub-agent.

@@ -383,3 +383,16 @@ async fn what_a_child_came_to_names_it_for_people() {
     assert_eq!(session.entries(conversation, None, 9).await.unwrap()[1].text(), "so it is");
     assert_legal(&model);
 }
+
+#[tokio::test]
+async fn the_work_of_a_call_is_not_forked_away_from_what_is_above_it() {
+    let model = obedient(&[r#"{"prompt":"call","policy":"loose"}"#]);
+    let builder = building(&store(), &model).policy_named("loose", rules(&["allow tool(*)"]));
+    let session = builder.open().await.unwrap().create(spec()).await.unwrap();
+    ask(&session, "begin").await;
+    let all = session.store().conversations(session.id()).await.unwrap();
+    let child = all.iter().find(|one| one.owner.is_some()).unwrap().id;
+    let error = session.conversation_handle(child).fork(None, AgentChange::default()).await.unwrap_err();
+    assert!(error.to_string().contains("it is the work of task"), "{error}");
+    assert_legal(&model);
+}

@@ -304,7 +304,7 @@ async fn a_hook_that_breaks_before_a_call_keeps_it_from_running() {
         }
     });
     let (outcome, text) = one(Extension::new("test").tool(counting).before_tool(Breaking)).await;
-    assert_eq!((outcome, ran.load(Ordering::SeqCst)), (Outcome::Error, 0));
+    assert_eq!((outcome.word(), ran.load(Ordering::SeqCst)), ("declined", 0));
     assert!(text.contains("the hook came off"), "{text}");
 }
 
