@@ -245,7 +245,8 @@ async fn reopened(scene: &Scene, session: LiveSession) -> Result<(Harness, LiveS
     let session = harness.open_session(id).await?;
     let directory = session.current().await?.agent().await?.directory;
     assert_eq!(directory, Some(scene.root.display().to_string()));
-    assert_eq!(session.history().await?, history);
+    // In a life that goes on, what was cut off may have ended meanwhile.
+    assert!(session.history().await?.starts_with(&history));
 
     let answer = ask(&session, FOURTH, "r-4").await?;
     for request in scene.model.requests() {
