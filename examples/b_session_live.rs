@@ -97,7 +97,7 @@ async fn live(scene: &Scene) -> Result<String> {
     }
     let first = streamed(scene, &session, is_new).await?;
     observe()?;
-    let abandoned = steered(scene, &session).await?;
+    let abandoned = steered(scene, &session, is_new).await?;
     branched(&session, first, &abandoned).await?;
     drop(harness);
     let (harness, session) = reopened(scene, session).await?;
@@ -173,7 +173,7 @@ impl BeforeTool for Hold {
 }
 
 /// Steered: at its first tool call, turn two is told to do something else. Gives the turn.
-async fn steered(scene: &Scene, session: &LiveSession) -> Result<TurnView> {
+async fn steered(scene: &Scene, session: &LiveSession, is_new: bool) -> Result<TurnView> {
     let asked = session.root().submit(Input::text(SECOND).request("r-2")).await?;
     let (mut steer, mut told) = (None, Vec::new());
     let mut events = asked.events();
@@ -198,15 +198,18 @@ async fn steered(scene: &Scene, session: &LiveSession) -> Result<TurnView> {
             "its receipt names turn and step"
         );
         assert_eq!(told, [steer.id()], "an event records it");
+        // The requests of this turn that this life has sent: the steer is in the last ones, of its step and later.
+        let mut sent = scene.model.requests();
+        sent.retain(|request| request.texts().iter().any(|text| text == SECOND));
+        let with = sent.iter().filter(|request| request.texts().iter().any(|text| text == STEER)).count();
+        if is_new {
+            assert!(sent.len() > with && with > 0, "{with} of {} requests have it", sent.len());
+        }
         println!("steered:   before step {} of turn {}: {}", place.step, place.turn, answer.text);
     }
     if scene.is_scripted() {
         assert_eq!(answer.text, "SECOND.md is written.");
         assert!(scene.root.join("SECOND.md").exists() && !scene.root.join("NOTES.md").exists());
-        let requests = scene.model.requests();
-        let second = requests.iter().filter(|request| request.texts().iter().any(|text| text == SECOND));
-        let told = second.filter(|request| request.texts().iter().any(|text| text == STEER));
-        assert!(told.count() > 0 || requests.is_empty() || answer.steps > 1, "it was sent in a later step");
     }
     let turns = session.turns().await?;
     Ok(turns.into_iter().find(|view| Some(view.record.turn) == answer.turn).expect("the turn has ended"))
@@ -242,7 +245,8 @@ async fn reopened(scene: &Scene, session: LiveSession) -> Result<(Harness, LiveS
     let session = harness.open_session(id).await?;
     let directory = session.current().await?.agent().await?.directory;
     assert_eq!(directory, Some(scene.root.display().to_string()));
-    assert_eq!(session.history().await?, history);
+    // In a life that goes on, what was cut off may have ended meanwhile.
+    assert!(session.history().await?.starts_with(&history));
 
     let answer = ask(&session, FOURTH, "r-4").await?;
     for request in scene.model.requests() {
@@ -271,7 +275,7 @@ async fn accounted(scene: &Scene, session: &LiveSession) -> Result<()> {
     assert_eq!(total, reported.iter().collect());
     let (input, output) = (total.usage.input, total.usage.output);
     if scene.is_scripted() {
-        assert_eq!((input, output), (Some(1_670), Some(97)));
+        assert_eq!((input, output), (Some(2_410), Some(123)));
     }
     let [input, output] = [input, output].map(Option::unwrap_or_default);
     println!("accounted: {} requests, {input} tokens in, {output} out", total.requests);

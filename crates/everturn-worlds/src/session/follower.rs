@@ -153,6 +153,14 @@ impl Life {
             }
         }
         let mut wrong = std::mem::take(&mut applied.wrong);
+        // Each of these was told, whatever else was.
+        let expected = [("asked", 2), ("decided", 2), ("steered", 1), ("compacted", 1)];
+        for (what, times) in expected {
+            let told = applied.counts.keys().filter(|one| one.starts_with(what)).count();
+            if told != times {
+                wrong.push(format!("a follower was told of {told} that were {what}, not of {times}"));
+            }
+        }
         let twice = applied.counts.iter().filter(|(_, times)| **times > 1);
         wrong.extend(twice.map(|(what, times)| format!("a follower was told {times} times: {what}")));
         let reader = self.harness.reader(self.session.id()).await?;
@@ -191,8 +199,10 @@ fn wrong_of(entry: &EntryRecord, applied: &mut Applied) -> Vec<String> {
             _ => {}
         }
     }
-    if entry.kind == kind::TURN && !applied.counts.contains_key(&format!("turn {turn} ended")) {
-        wrong.push(format!("nobody was told that turn {turn} ended"));
+    if entry.kind == kind::TURN {
+        let told = |what: &str| applied.counts.contains_key(&format!("turn {turn} {what}"));
+        let missing = ["began", "ended"].into_iter().filter(|what| !told(what));
+        wrong.extend(missing.map(|what| format!("nobody was told that turn {turn} {what}")));
     }
     wrong
 }

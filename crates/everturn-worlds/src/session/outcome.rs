@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use everturn::{
-    Result,
-    approval::{ApprovalState, Question},
+    ErrorKind, Result,
+    approval::{ApprovalState, Decision, Question},
     conversation::Lineage,
     entry::{EntryRecord, kind},
     env::ReadFile,
@@ -107,6 +107,11 @@ impl Life {
             match &record.state {
                 ApprovalState::Decided { decision, actor, .. } => {
                     lines.push(format!("{tool}: {decision:?} by {actor}"));
+                    // One decision wins; who comes later is told so.
+                    let again = self.session.decide(record.id, Decision::Allow, "ben").await;
+                    if !again.is_err_and(|error| *error.kind() == ErrorKind::Conflict) {
+                        findings.push(format!("what was asked of {tool} was decided again"));
+                    }
                 }
                 other => findings.push(format!("what was asked of {tool} is not decided: {other:?}")),
             }

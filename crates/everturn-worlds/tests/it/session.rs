@@ -117,7 +117,7 @@ fn a_session_that_stops_behind_any_commit_comes_to_the_same_end() {
 const SEED: u64 = 0x5e55_1014;
 
 /// How many pairs of stops are tried.
-const PAIRS: u64 = 160;
+const PAIRS: u64 = 120;
 
 /// How many operations a session asks of its store, at least.
 const OPERATIONS: u64 = 200;

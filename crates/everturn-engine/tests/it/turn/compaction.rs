@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use everturn_core::{
+    CancelToken,
     entry::kind,
     model::{Abilities, FaultClass, Request},
     prompt::{Epoch, EpochReason},
     storage::Store,
+    task::tree::Reach,
+    usage::RequestEnd,
 };
 use everturn_engine::{Harness, Input, LiveSession, Models, Settings, TurnEnd};
 use everturn_testkit::scripted::{Reply, Scripted};
 
-use crate::support::{Able, ask, assert_legal, explore, kinds, spec, store};
+use crate::support::{Able, ask, assert_legal, explore, kinds, spec, store, until};
 
 /// A harness whose model reads so many tokens, and of which few stay as they are.
 async fn harness(store: &Store, model: &Scripted, window: Option<u64>) -> Harness {
@@ -176,6 +179,23 @@ fn a_request_for_a_summary_that_was_cut_off_is_in_the_ledger() {
         }
         assert!(session.usage().await.unwrap().len() >= model.count());
     });
+}
+
+#[tokio::test]
+async fn a_request_for_a_summary_that_is_told_to_stop_is_in_the_ledger() {
+    let gate = CancelToken::new();
+    let model = Scripted::new((0..3).map(|_| Reply::text("an answer of some words")));
+    let session = harness(&store(), &model, None).await.create(spec()).await.unwrap();
+    talk(&session, 3).await;
+    model.push(Reply::words("They talked ").then_wait(&gate));
+    let root = session.root();
+    let compacting = tokio::spawn(async move { root.compact(None).await });
+    until("the summary is asked for", || model.count() == 4).await;
+    session.root().abort(Reach::Ordinary).await.unwrap();
+    assert!(compacting.await.unwrap().is_err());
+    let ends: Vec<_> = session.usage().await.unwrap().iter().map(|row| row.end).collect();
+    assert_eq!(ends[3..], [RequestEnd::Aborted]);
+    assert!(!kinds(&session).await.contains(&kind::COMPACTION.to_owned()));
 }
 
 #[test]
