@@ -8,7 +8,7 @@ pub(crate) mod span;
 
 use std::collections::BTreeMap;
 
-pub(crate) use meter::Meter;
+pub use meter::Meter;
 pub use observer::{Observer, TurnStatus, TurnSummary};
 
 /// What a harness has counted since it was opened, and what its open sessions have to do now: a snapshot.

@@ -41,9 +41,20 @@ pub(super) const OUTCOMES: [&str; 10] = [
 ];
 const REQUESTS: [&str; 4] = ["complete", "aborted", "failed", "unknown"];
 
-/// What is counted for all sessions of an opener.
+/// Counts what the sessions of an opener do.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> everturn_core::Result<()> {
+/// use everturn_core::{memory::Memory, storage::{NewSession, Store}};
+/// use everturn_engine::{Opener, Session, World};
+///
+/// let opener = Opener::new(Store::new(Memory::new()), World::system()).await;
+/// let session = Session::create(&opener, NewSession::default()).await?;
+/// assert_eq!(opener.meter.read().open_sessions, 1);
+/// # Ok(()) }
+/// ```
 #[derive(Default)]
-pub(crate) struct Meter {
+pub struct Meter {
     sessions: Mutex<Vec<Weak<Inner>>>,
     turns: Words<7>,
     steps: AtomicU64,
@@ -136,7 +147,7 @@ impl Meter {
     }
 
     /// What was counted, and what the open sessions have to do.
-    pub(crate) fn read(&self) -> Metrics {
+    pub fn read(&self) -> Metrics {
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let [mut open_sessions, mut active_turns, mut queued, mut open_approvals] = [0_u64; 4];
         for session in sessions.iter().filter_map(Weak::upgrade) {

@@ -35,6 +35,12 @@ pub trait Observer: Send + Sync + 'static {
     fn turn_ended(&self, turn: &TurnSummary);
 }
 
+impl<F: Fn(&TurnSummary) + Send + Sync + 'static> Observer for F {
+    fn turn_ended(&self, turn: &TurnSummary) {
+        self(turn);
+    }
+}
+
 /// How a turn went.
 ///
 /// ```

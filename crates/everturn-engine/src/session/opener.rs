@@ -36,7 +36,7 @@ pub struct Opener {
     /// How long a lease lasts without renewal; it is renewed three times as often.
     pub term: Duration,
     /// What is counted of the sessions that it opens.
-    pub(crate) meter: Arc<Meter>,
+    pub meter: Arc<Meter>,
 }
 
 impl Opener {
