@@ -10,6 +10,7 @@
 //! | keep typed state beside a conversation | [`Document`], [`Transaction`] |
 //! | keep conversations without agents | [`kernel`] |
 //! | follow what happens | [`Events`], [`view`], [`watch`], [`Cursor`] |
+//! | count what happens | [`Metrics`], [`Observer`] |
 //! | choose a store | [`store`] |
 //! | choose a model | [`models`], [`model`] |
 //! | write tools | [`tool`], [`tools`] |
@@ -36,10 +37,10 @@ pub use everturn_core::{
 pub use everturn_engine::{
     Agent, AgentChange, Answer, ApproveAll, Approver, Branch, CallOrder, Choice, ConversationHandle,
     ConversationView, Current, Ended, Event, EventKind, Events, Extension, Harness, Input, Letter,
-    LiveSession, Models, NewTask, QueueMode, Registry, Sender, SessionReader, SessionSpec, Settings, Step,
-    Submission, SystemClock, SystemEntropy, Taking, Task, TaskContext, TaskError, TaskHandle, Todo, TodoItem,
-    TodoStatus, Transaction, TurnEnd, TurnOptions, TurnRecord, TurnView, WhenBusy, Worker, WorkerSettings,
-    World, extension, session_tools, view, watch,
+    LiveSession, Metrics, Models, NewTask, Observer, QueueMode, Registry, Sender, SessionReader, SessionSpec,
+    Settings, Step, Submission, SystemClock, SystemEntropy, Taking, Task, TaskContext, TaskError, TaskHandle,
+    Todo, TodoItem, TodoStatus, Transaction, TurnEnd, TurnOptions, TurnRecord, TurnStatus, TurnSummary,
+    TurnView, WhenBusy, Worker, WorkerSettings, World, extension, metrics, session_tools, view, watch,
 };
 
 /// Work that must finish, whatever happens to the process.

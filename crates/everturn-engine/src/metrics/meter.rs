@@ -224,9 +224,9 @@ impl<const N: usize> Default for Words<N> {
 
 impl<const N: usize> Words<N> {
     fn add(&self, words: &[&'static str; N], word: &str) {
-        if let Some(at) = words.iter().position(|known| *known == word) {
-            add(&self.0[at], 1);
-        }
+        let at = words.iter().position(|known| *known == word);
+        debug_assert!(at.is_some(), "{word:?} is none of the words that are counted");
+        at.iter().for_each(|at| add(&self.0[*at], 1));
     }
 
     fn read(&self, words: &[&'static str; N]) -> BTreeMap<&'static str, u64> {

@@ -8,6 +8,8 @@ mod events;
 mod failures;
 mod keeping;
 mod kernel;
+mod metrics;
+mod spans;
 mod support;
 mod tasks;
 mod transaction;
