@@ -4,6 +4,7 @@ use std::sync::Weak;
 
 use everturn_core::{
     Error, Result,
+    budget::Spent,
     clock::Timestamp,
     compaction::{Asking, Plan, Transcript, Trigger, Wanted, summary_request, weigh},
     context::Context,
@@ -20,7 +21,12 @@ use everturn_core::{
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 
-use super::{Shared, agent::Agent, turn::retry_wait, turn::shared};
+use super::{
+    Shared,
+    agent::Agent,
+    budget::{self, Spender},
+    turn::{retry_wait, shared},
+};
 use crate::{
     NewTask, Transaction,
     metrics::span,
@@ -34,6 +40,8 @@ const ASKING_MAX: u64 = 64_000;
 /// The kind of a failure that no strategy can make the context shorter.
 pub(super) const NOTHING_TO_GAIN: &str = "nothing_to_gain";
 
+/// How long a summary may be, in bytes.
+const SUMMARY_MAX: usize = 512 << 10;
 /// How many of the largest parts are named when nothing helps.
 const NAMED_MAX: usize = 3;
 
@@ -96,8 +104,9 @@ impl Task for CompactTask {
         let mut tx = cx.begin().await?;
         if cx.was_entered() {
             let end = if cx.was_entered_here() { RequestEnd::Aborted } else { RequestEnd::Unknown };
-            let cut = Compacting { shared: &shared, cx, input, state }.cut(end).await?;
-            tx.put_usage(cut);
+            let mut compacting = Compacting { shared: &shared, cx, input, state };
+            let row = compacting.cut(end).await?;
+            compacting.pay(&mut tx, Some(row)).await?;
         }
         Ok(Remains::default().with(tx))
     }
@@ -123,9 +132,13 @@ impl Compacting<'_> {
         };
         if plan.needs_summary && self.cx.was_entered() {
             // The request may have been sent: that was an attempt, and what follows is the next one.
+            let row = self.cut(RequestEnd::Unknown).await?;
             let mut tx = self.cx.begin().await?;
-            tx.put_usage(self.cut(RequestEnd::Unknown).await?);
+            self.pay(&mut tx, Some(row)).await?;
             return Ok(Step::go(self.state).with(tx));
+        }
+        if let Some(until) = self.closed_until().await?.filter(|_| plan.needs_summary) {
+            return Ok(Step::sleep(until, self.state));
         }
         let mut row = None;
         let summary = if plan.needs_summary {
@@ -151,6 +164,12 @@ impl Compacting<'_> {
         let messages = summary_request(transcript, plan, &asking);
         let request =
             Request { endpoint: model.endpoint.clone(), ..Request::new(model.model.clone(), messages) };
+        let places_max = self.shared.settings().requests_max;
+        let _pass = tokio::select! {
+            biased;
+            () = self.cx.cancel().cancelled() => return Err(stopped()),
+            pass = self.shared.limiter.enter(&model, places_max) => pass,
+        };
         self.state.attempts += 1;
         self.cx.enter();
         let mut stream = span::ask((self.shared, self.cx), (&model, &client), request);
@@ -158,10 +177,11 @@ impl Compacting<'_> {
         let ended = loop {
             tokio::select! {
                 biased;
-                () = self.cx.cancel().cancelled() => {
-                    return Err(Error::closed("a compaction was told to stop while the model answered"));
-                }
+                () = self.cx.cancel().cancelled() => return Err(stopped()),
                 delta = stream.next() => match delta {
+                    Some(Ok(delta)) if response.weight() + delta.weight() > SUMMARY_MAX => {
+                        break Err(Fault::new(FaultClass::Malformed, "the summary is longer than can be kept"));
+                    }
                     Some(Ok(delta)) => response.push(delta),
                     Some(Err(fault)) => break Err(fault),
                     None => break Err(Fault::new(FaultClass::Transient, "the stream ended before the response did")),
@@ -176,9 +196,27 @@ impl Compacting<'_> {
         let asked = match ended {
             Ok(Stop::Answer) => Asked::Summary(response.text()),
             Ok(_) => Asked::Faulted(Fault::new(FaultClass::Malformed, "the model gave no summary")),
-            Err(fault) => Asked::Faulted(fault),
+            Err(fault) => {
+                self.shared.limiter.heard(&model, &fault, self.cx.now());
+                Asked::Faulted(fault)
+            }
         };
         Ok((asked, row))
+    }
+
+    /// Until when the model's endpoint asked to be left alone.
+    async fn closed_until(&self) -> Result<Option<Timestamp>> {
+        Ok(self.shared.limiter.closed_until(&self.model().await?, self.cx.now()))
+    }
+
+    /// Stages the row of a request, and charges it to the budgets above.
+    async fn pay(&self, tx: &mut Transaction, row: Option<UsageRow>) -> Result<()> {
+        let Some(row) = row else { return Ok(()) };
+        let owner = tx.task(self.cx.id()).and_then(|task| task.owner);
+        let by = Spender { conversation: self.cx.conversation(), turn: owner.unwrap_or(self.cx.id()) };
+        let spent = budget::used(row.usage.as_ref(), row.cost, 0);
+        tx.put_usage(row);
+        tx.charge(self.shared, by, spent.unwrap_or(Spent { steps: 1, ..Spent::default() })).await
     }
 
     /// Counts a request that was cut off; gives its row of the ledger.
@@ -213,7 +251,7 @@ impl Compacting<'_> {
     /// Accounts for a request that failed, and tries again after a while, or gives up.
     async fn faulted(self, fault: Fault, row: Option<UsageRow>) -> Result<Step<CompactTask>> {
         let mut tx = self.cx.begin().await?;
-        row.into_iter().for_each(|row| tx.put_usage(row));
+        self.pay(&mut tx, row).await?;
         if !fault.may_retry() || self.state.attempts > self.shared.settings().retries_max {
             let failure = TaskFailure::new(fault.class.word(), fault.message);
             return Ok(Step::fail(failure).with(tx));
@@ -231,7 +269,7 @@ impl Compacting<'_> {
         row: Option<UsageRow>,
     ) -> Result<Step<CompactTask>> {
         let mut tx = self.cx.begin().await?;
-        row.into_iter().for_each(|row| tx.put_usage(row));
+        self.pay(&mut tx, row).await?;
         let now = tx.context(self.cx.conversation()).await?;
         if !plan.fits(&now) {
             return Ok(Step::go(self.state).with(tx));
@@ -244,6 +282,10 @@ impl Compacting<'_> {
         let entry = tx.append_for(Some(self.cx.id()), self.cx.conversation(), entry)?;
         Ok(Step::done(entry).with(tx))
     }
+}
+
+fn stopped() -> Error {
+    Error::closed("a compaction was told to stop while the model was asked")
 }
 
 fn fail(kind: &str, message: &str) -> Step<CompactTask> {

@@ -31,7 +31,10 @@ const MEMO: &str = "write ";
 /// What a call did to a file, or was about to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileChange {
-    /// The file, relative to the root.
+    /// The directory that the call worked in; none where its agent had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) directory: Option<String>,
+    /// The file, relative to that.
     pub(super) path: String,
     /// What was there before.
     pub(super) before: Image,
@@ -152,6 +155,8 @@ pub(super) struct Recording {
     pub(super) seen: Arc<Seen>,
     /// The files that it was judged to write; any, without a list.
     pub(super) writes: Option<Vec<String>>,
+    /// The directory that it works in.
+    pub(super) directory: Option<String>,
     pub(super) count: AtomicU32,
 }
 
@@ -197,13 +202,13 @@ impl Recording {
     /// Records what is about to be done to a file: what is there now, and what will be.
     async fn record(&self, path: &str, after: Option<&[u8]>) -> Result<()> {
         let number = self.count.fetch_add(1, Ordering::SeqCst);
-        let (path, after) = (path.to_owned(), after.map(hash));
+        let (directory, path, after) = (self.directory.clone(), path.to_owned(), after.map(hash));
         // A name has a limit, and a path may be longer.
         let name = format!("{MEMO}{number} {}", &hash(path.as_bytes())[..16]);
         let made = self.cx.memo(&name, || async {
             let before = contents(&self.inner, &path).await?;
             let before = keep(self.cx.session(), before.as_deref()).await?;
-            Ok::<_, Error>(FileChange { path: path.clone(), before, after })
+            Ok::<_, Error>(FileChange { directory, path: path.clone(), before, after })
         });
         made.await
             .map(drop)

@@ -6,7 +6,7 @@ use std::{
 };
 
 use everturn_core::{
-    Error, Result,
+    Error, ErrorKind, Result,
     conversation::Lineage,
     entry::{Entry, EntryRecord, kind},
     env::{Env, Expect, WriteFile},
@@ -20,13 +20,13 @@ use serde::{Deserialize, Serialize};
 use super::{
     Shared,
     agent::Agent,
-    files::{Changes, FileChange, Image, contents, hash},
+    files::{Changes, FileChange, Image, contents, hash, keep},
     live::LiveSession,
     turn::shared,
 };
 use crate::{
     NewTask, Session, Transaction,
-    task::{Step, Task, TaskContext, TaskError},
+    task::{Aborted, Remains, Step, Task, TaskContext, TaskError},
 };
 
 /// Undoing as a task: plan, restore, tell the model.
@@ -44,7 +44,16 @@ pub(super) struct UndoInput {
 pub(super) enum UndoState {
     Planning,
     /// These files are restored; some of them may be already.
-    Restoring(Vec<FileChange>),
+    Restoring(Vec<Restore>),
+}
+
+/// A file that is restored: what was in it before the turns, and what is in it now.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Restore {
+    directory: Option<String>,
+    path: String,
+    before: Image,
+    now: Image,
 }
 
 impl Task for UndoTask {
@@ -64,12 +73,12 @@ impl Task for UndoTask {
         state: UndoState,
     ) -> Result<Step<Self>, TaskError> {
         let shared = shared(&self.0)?;
-        let agent = cx.snapshot::<Agent>(cx.conversation()).await?.unwrap_or_default();
-        let env = (shared.env)(&agent)?;
+        let undoing = Undoing::of(&shared, cx).await?;
         match state {
-            UndoState::Planning => plan(cx.session(), &env, (cx.conversation(), &input.turns)).await,
+            UndoState::Planning => undoing.plan(&input.turns).await,
             UndoState::Restoring(files) => {
-                if let Err(error) = restore(cx.session(), &env, &files).await {
+                if let Err(error) = undoing.restore(&files).await {
+                    undoing.roll_back(&files).await;
                     return Ok(Step::fail(TaskFailure::new("not_restored", error.to_string())));
                 }
                 let paths: Vec<String> = files.into_iter().map(|file| file.path).collect();
@@ -79,31 +88,115 @@ impl Task for UndoTask {
             }
         }
     }
+
+    async fn abort(
+        &self,
+        cx: &TaskContext,
+        _: &UndoInput,
+        state: UndoState,
+    ) -> Result<Aborted<Self>, TaskError> {
+        let shared = shared(&self.0)?;
+        if let UndoState::Restoring(files) = state {
+            Undoing::of(&shared, cx).await?.roll_back(&files).await;
+        }
+        Ok(Remains::default())
+    }
 }
 
-/// Finds what turns did, and proves that nobody has changed it since.
-async fn plan(
-    session: &Session,
-    env: &Env,
-    (conversation, turns): (ConversationId, &[TaskId]),
-) -> Result<Step<UndoTask>, TaskError> {
-    let (mut files, mut changed) = (Vec::new(), Vec::new());
-    for Changed { mut file, states } in changed_by(session, conversation, turns).await? {
-        let now = contents(env, &file.path).await?;
-        file.after = now.as_deref().map(hash);
-        if !states.contains(&file.after) && now != bytes(session, file.before).await? {
-            changed.push(file.path.clone());
-        }
-        files.push(file);
+/// An undo that runs.
+struct Undoing<'a> {
+    shared: &'a Shared,
+    cx: &'a TaskContext,
+    agent: Agent,
+}
+
+impl<'a> Undoing<'a> {
+    async fn of(shared: &'a Shared, cx: &'a TaskContext) -> Result<Self> {
+        let agent = cx.snapshot::<Agent>(cx.conversation()).await?.unwrap_or_default();
+        Ok(Self { shared, cx, agent })
     }
-    Ok(match changed.as_slice() {
-        [] => Step::go(UndoState::Restoring(files)),
-        changed => {
+
+    /// The environment in which a call worked.
+    fn env(&self, directory: &Option<String>) -> Result<Env> {
+        (self.shared.env)(&Agent { directory: directory.clone(), ..self.agent.clone() })
+    }
+
+    /// Finds what turns did, proves that nobody has changed it since, and keeps what is there now.
+    async fn plan(&self, turns: &[TaskId]) -> Result<Step<UndoTask>, TaskError> {
+        let session = self.cx.session();
+        let (mut files, mut changed) = (Vec::new(), Vec::new());
+        for Changed { file, states } in changed_by(session, self.cx.conversation(), turns).await? {
+            let now = contents(&self.env(&file.directory)?, &file.path).await?;
+            let is_theirs = states.contains(&now.as_deref().map(hash));
+            if !is_theirs && now != bytes(session, file.before).await? {
+                changed.push(file.path.clone());
+            }
+            let FileChange { directory, path, before, .. } = file;
+            files.push(Restore { directory, path, before, now: keep(session, now.as_deref()).await? });
+        }
+        if !changed.is_empty() {
             let (turns, changed) = (named(turns), changed.join(", "));
             let message = format!("undo {turns}: changed since: {changed}; nothing was restored");
-            Step::fail(TaskFailure::new("changed_since", message))
+            return Ok(Step::fail(TaskFailure::new("changed_since", message)));
         }
-    })
+        let mut tx = self.cx.begin().await?;
+        for file in &files {
+            if let Image::Blob(blob) = file.now {
+                tx.refer(blob);
+            }
+        }
+        Ok(Step::go(UndoState::Restoring(files)).with(tx))
+    }
+
+    /// Restores files. What was restored already stays.
+    async fn restore(&self, files: &[Restore]) -> Result<()> {
+        for file in files {
+            let (before, planned) = self.images(file).await?;
+            self.put(file, &planned, &before)
+                .await
+                .map_err(|error| error.while_(format_args!("restore {:?}", file.path)))?;
+        }
+        Ok(())
+    }
+
+    /// Makes files what they were when the undo was planned, as far as they are as the undo has left them.
+    async fn roll_back(&self, files: &[Restore]) {
+        for file in files.iter().rev() {
+            let back = async {
+                let (before, planned) = self.images(file).await?;
+                self.put(file, &before, &planned).await
+            };
+            if let Err(error) = back.await {
+                tracing::warn!(task = %self.cx.id(), path = file.path, %error, "a file stays as an undo has left it");
+            }
+        }
+    }
+
+    async fn images(&self, file: &Restore) -> Result<(Option<Vec<u8>>, Option<Vec<u8>>)> {
+        let session = self.cx.session();
+        Ok((bytes(session, file.before).await?, bytes(session, file.now).await?))
+    }
+
+    /// Makes a file what it should be, if it is what it was; where it is already, nothing is done.
+    async fn put(&self, file: &Restore, was: &Option<Vec<u8>>, wanted: &Option<Vec<u8>>) -> Result<()> {
+        let env = self.env(&file.directory)?;
+        // The state is asked before the contents: a change between the two is refused by the write.
+        let expect = match env.stat(file.path.clone()).await {
+            Ok(stat) => Expect::Version(stat.version),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound) => Expect::Absent,
+            Err(error) => return Err(error),
+        };
+        let now = contents(&env, &file.path).await?;
+        match wanted {
+            wanted if now == *wanted => Ok(()),
+            _ if now != *was => Err(Error::conflict("it was changed since")),
+            Some(bytes) => {
+                let write = WriteFile { path: file.path.clone(), bytes: bytes.clone(), expect };
+                env.write(write).await.map(drop)
+            }
+            None => env.remove(file.path.clone()).await,
+        }
+    }
 }
 
 /// What turns did to a file, all in all.
@@ -132,10 +225,10 @@ async fn changed_by(
         }
     }
     results.sort_by_key(|entry| entry.id);
-    let mut files: BTreeMap<String, Changed> = BTreeMap::new();
+    let mut files: BTreeMap<(Option<String>, String), Changed> = BTreeMap::new();
     for file in results.iter().filter_map(changes).flat_map(|changes| changes.changes) {
-        let (path, after) = (file.path.clone(), file.after.clone());
-        files.entry(path).or_insert_with(|| Changed { file, states: Vec::new() }).states.push(after);
+        let (place, after) = ((file.directory.clone(), file.path.clone()), file.after.clone());
+        files.entry(place).or_insert_with(|| Changed { file, states: Vec::new() }).states.push(after);
     }
     Ok(files.into_values().collect())
 }
@@ -167,45 +260,6 @@ fn calls_of(results: &[EntryRecord]) -> BTreeSet<TaskId> {
 
 fn changes(entry: &EntryRecord) -> Option<Changes> {
     entry.data.as_ref().and_then(|data| data.read().ok())
-}
-
-/// Restores files. What was restored already stays; where one cannot be, the others are as they were before.
-async fn restore(session: &Session, env: &Env, files: &[FileChange]) -> Result<()> {
-    let mut done: Vec<(&str, Vec<u8>)> = Vec::new();
-    for file in files {
-        match restore_one(session, env, file).await {
-            Ok(Some(replaced)) => done.push((&file.path, replaced)),
-            Ok(None) => {}
-            Err(error) => {
-                for (path, bytes) in done.into_iter().rev() {
-                    put(env, path, Some(bytes)).await?;
-                }
-                return Err(error.while_(format_args!("restore {:?}", file.path)));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Restores a file; gives what was there, where there was something to restore.
-async fn restore_one(session: &Session, env: &Env, file: &FileChange) -> Result<Option<Vec<u8>>> {
-    let before = bytes(session, file.before).await?;
-    let now = contents(env, &file.path).await?;
-    if now == before {
-        return Ok(None);
-    }
-    if now.as_deref().map(hash) != file.after {
-        return Err(Error::conflict("it was changed since"));
-    }
-    put(env, &file.path, before).await?;
-    Ok(now)
-}
-
-async fn put(env: &Env, path: &str, bytes: Option<Vec<u8>>) -> Result<()> {
-    match bytes {
-        Some(bytes) => env.write(WriteFile { path: path.into(), bytes, expect: Expect::Any }).await.map(drop),
-        None => env.remove(path.into()).await,
-    }
 }
 
 /// What the model is told.

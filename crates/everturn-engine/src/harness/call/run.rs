@@ -44,7 +44,7 @@ impl Running<'_> {
         (agent, selected): (&Agent, &Selected),
     ) -> Result<Ended, TaskError> {
         let env = match (self.shared.env)(agent) {
-            Ok(env) => self.recorded(env, intent),
+            Ok(env) => self.recorded(env, (intent, agent)),
             Err(error) => return Ok(Ended::new(Outcome::Error, error.to_string())),
         };
         let cx = self.cx;
@@ -70,15 +70,16 @@ impl Running<'_> {
     }
 
     /// The same environment; what the call does to files is recorded before it is done.
-    fn recorded(&self, inner: Env, intent: &Intent) -> Env {
+    fn recorded(&self, inner: Env, (intent, agent): (&Intent, &Agent)) -> Env {
         let (cx, seen) = (self.cx.clone(), self.shared.seen.clone());
+        let directory = agent.directory.clone();
         let writes = intent.acts.iter().filter_map(|act| match act {
             Act::Write(path) => Some(path.clone()),
             _ => None,
         });
         // A tool that declares nothing is judged by its name, and may write where it likes.
         let writes = (!intent.acts.is_empty()).then(|| writes.collect());
-        Env::new(Layered(Recording { inner, cx, seen, writes, count: AtomicU32::new(0) }))
+        Env::new(Layered(Recording { inner, cx, seen, writes, directory, count: AtomicU32::new(0) }))
     }
 
     /// How long a call of a tool may run.

@@ -110,6 +110,10 @@ impl Sending<'_> {
             () = self.cx.cancel().cancelled() => return self.give_up().await,
             pass = limiter.enter(model, places_max) => pass,
         };
+        if let Some(until) = limiter.closed_until(model, self.cx.now()) {
+            // Whoever had the place before has been told to wait.
+            return Ok(Step::sleep(until, self.state));
+        }
         let request = Request {
             model: model.model.clone(),
             endpoint: model.endpoint.clone(),

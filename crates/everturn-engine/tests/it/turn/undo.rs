@@ -18,7 +18,7 @@ use everturn_core::{
     tool::{CallContext, Contract, ToolError},
 };
 use everturn_engine::{
-    Extension, Harness, Input, LiveSession, SessionSpec,
+    AgentChange, Extension, Harness, Input, LiveSession, SessionSpec,
     tool::{Does, SessionCall, SessionTool, Spawn},
 };
 use everturn_testkit::scripted::{Reply, Scripted};
@@ -329,5 +329,23 @@ async fn a_turn_that_runs_is_not_undone() {
     gate.cancel();
     running.answer().await.unwrap();
     assert_eq!(session.undo(turn).await.unwrap(), Vec::<String>::new(), "it had changed no files");
+    assert_legal(&model);
+}
+
+#[tokio::test]
+async fn what_was_done_in_another_directory_is_restored_there() {
+    let (model, here, there) = (writer(), files(), files());
+    let (before, make) = (there.all(), (here.clone(), there.clone()));
+    let builder = builder(&store(), &model).install(tools()).unwrap().env(move |agent| {
+        let files = if agent.directory.as_deref() == Some("there") { &make.1 } else { &make.0 };
+        Ok(Env::new(Layered(files.clone())))
+    });
+    let session = builder.open().await.unwrap().create(spec()).await.unwrap();
+    let change = AgentChange { directory: Some("there".into()), ..AgentChange::default() };
+    let asked = session.root().submit(Input::text("more").agent(change)).await.unwrap();
+    let turn = asked.answer().await.unwrap().turn.unwrap();
+    assert_ne!(there.all(), before);
+    assert_eq!(session.undo(turn).await.unwrap(), ["b"]);
+    assert_eq!((there.all(), here.all()), (before.clone(), before));
     assert_legal(&model);
 }
