@@ -5,28 +5,19 @@ use std::sync::Weak;
 use everturn_core::{
     BoxFuture, Error, Result,
     approval::Decision,
-    compaction::Trigger,
-    conversation::Ownership,
     id::{ApprovalId, ConversationId, EntryId, SessionId, SubmissionId, TaskId},
     json::RawJson,
-    storage::{Mail, MailFilter, MailKind, Posted, Receipt, SubmissionFilter, SubmissionQuery, TaskQuery},
-    submission::{End, LOCAL, Queued, SubmissionState},
-    task::{TaskState, tree::Reach},
+    storage::{Mail, MailFilter, MailKind, Posted, Receipt},
+    submission::{LOCAL, Queued},
 };
 use serde::{Deserialize, Serialize};
 
 use super::{
     Harness, LiveSession, Shared,
-    agent::{Agent, AgentChange},
-    compact::CompactInput,
+    agent::AgentChange,
     input::{Input, WhenBusy},
-    settle::reset_entry,
-    turn::TurnTask,
 };
-use crate::{
-    Transaction,
-    task::{Postman, Task},
-};
+use crate::{Transaction, task::Postman};
 
 /// What can be asked of a session.
 ///
@@ -266,160 +257,6 @@ impl Transaction {
             MailKind::Reset => Some(self.reset(place?, body.text)?.0),
             MailKind::Signal => return Err(missing()),
         })
-    }
-
-    /// Stages what is handed to a conversation; a request id that it knows gives the first submission.
-    pub(super) async fn submit(
-        &mut self,
-        shared: &Shared,
-        (conversation, request, actor): (ConversationId, Option<String>, &str),
-        (queued, rejects): (Queued, bool),
-    ) -> Result<SubmissionId> {
-        if let Some(request) = &request {
-            let only = SubmissionFilter::Request(conversation, request.clone());
-            let query = SubmissionQuery { session: self.session().id(), only };
-            if let Some(first) = self.session().store().submissions(query).await?.first() {
-                return Ok(first.id);
-            }
-        }
-        self.conversation(conversation).await?;
-        if let Some(options) = &queued.options {
-            shared.check_options(&options.read()?)?;
-        }
-        if let Some(turn) = self.live_turn(conversation).filter(|_| rejects) {
-            let message = format!("submit to conversation {conversation}: turn {} runs", turn.id);
-            return Err(Error::conflict(message));
-        }
-        let mut submission = self.new_submission(conversation, request, queued);
-        submission.actor = actor.into();
-        let id = submission.id;
-        self.hand_over(shared, submission).await?;
-        Ok(id)
-    }
-
-    /// Stages that an input is taken back.
-    pub(super) fn withdraw(&mut self, id: SubmissionId) -> Result<SubmissionId> {
-        match self.submission(id) {
-            Some(record) if matches!(record.state, SubmissionState::Queued(_)) => {
-                self.settle(&record, End::Withdrawn);
-                Ok(id)
-            }
-            _ => Err(Error::conflict(format!("withdraw submission {id}: it no longer waits"))),
-        }
-    }
-
-    /// Stages the end of the turn that runs in a conversation; gives it.
-    pub(super) async fn cancel_turn(&mut self, conversation: ConversationId) -> Result<Option<TaskId>> {
-        let Some(turn) = self.live_turn(conversation) else { return Ok(None) };
-        self.abort_task(turn.id, "cancelled", Reach::Ordinary).await?;
-        Ok(Some(turn.id))
-    }
-
-    /// Stages that what waits in a conversation is withdrawn, and all its work told to stop.
-    pub(super) fn abort_conversation(
-        &mut self,
-        conversation: ConversationId,
-        background: bool,
-    ) -> Result<()> {
-        for queued in self.queued(conversation) {
-            if queued.queued().is_some_and(|waiting| waiting.entry.is_none()) {
-                self.settle(&queued, End::Withdrawn);
-            }
-        }
-        let reach = if background { Reach::Background } else { Reach::Ordinary };
-        self.abort_work(conversation, "the conversation was aborted", reach);
-        Ok(())
-    }
-
-    /// Stages a change of what a conversation runs with.
-    pub(super) async fn configure(
-        &mut self,
-        shared: &Shared,
-        conversation: ConversationId,
-        change: AgentChange,
-    ) -> Result<()> {
-        self.conversation(conversation).await?;
-        let agent = self.doc::<Agent>(conversation).await?;
-        let before = agent.clone();
-        change.apply(agent);
-        shared.check_agent(&before, agent)?;
-        // What is asked of people may be about something else by now.
-        self.wake_asking(None).await
-    }
-
-    /// Stages a fork that runs with something else.
-    pub(super) async fn fork_with(
-        &mut self,
-        shared: &Shared,
-        conversation: ConversationId,
-        (at, change): (Option<EntryId>, AgentChange),
-    ) -> Result<ConversationId> {
-        self.check_unowned(conversation).await?;
-        let newest = match at {
-            Some(at) => Some(at),
-            None => self.newest(conversation).await?,
-        };
-        let Some(at) = newest else {
-            return Err(Error::invalid(format!("fork conversation {conversation}: it has no entry yet")));
-        };
-        let fork = self.fork(conversation, at, Ownership::Ownerless).await?;
-        if !change.is_none() {
-            self.configure(shared, fork, change).await?;
-        }
-        Ok(fork)
-    }
-
-    /// Proves that a conversation is nobody's: a fork of a sub-agent's would be free of the policies and the budgets above it.
-    ///
-    /// Errors: `Invalid`.
-    pub(super) async fn check_unowned(&self, conversation: ConversationId) -> Result<()> {
-        match self.conversation(conversation).await?.owner {
-            Some(owner) => Err(Error::invalid(format!(
-                "fork conversation {conversation}: it is the work of task {owner}, and goes by what is above that"
-            ))),
-            None => Ok(()),
-        }
-    }
-
-    /// Stages the undoing of a turn that has ended.
-    async fn undo_turn(&mut self, turn: TaskId) -> Result<TaskId> {
-        let query = TaskQuery::one(self.session().id(), turn);
-        let task = self.session().store().tasks(query).await?.pop();
-        let ended = |task: &everturn_core::task::TaskRecord| {
-            task.kind == TurnTask::NAME && matches!(task.state, TaskState::Ended { .. })
-        };
-        match task.filter(ended) {
-            Some(task) => self.undo(task.conversation, vec![turn]),
-            None => Err(Error::not_found(format!("undo turn {turn}: no such turn has ended"))),
-        }
-    }
-
-    /// Stages a compaction that somebody asked for.
-    pub(super) fn compact_now(
-        &mut self,
-        conversation: ConversationId,
-        focus: Option<String>,
-    ) -> Result<TaskId> {
-        if self.compacting(conversation).is_some() {
-            let message = format!("compact conversation {conversation}: it is being compacted");
-            return Err(Error::conflict(message));
-        }
-        let input = CompactInput { trigger: Trigger::Asked, focus, room: None };
-        self.compact(conversation, None, &input)
-    }
-
-    /// Stages that a conversation begins anew.
-    pub(super) fn reset(
-        &mut self,
-        conversation: ConversationId,
-        hand_off: Option<String>,
-    ) -> Result<EntryId> {
-        if let Some(busy) = self.live_turn(conversation) {
-            let message =
-                format!("reset conversation {conversation}: turn {} runs; cancel it or wait for it", busy.id);
-            return Err(Error::conflict(message));
-        }
-        self.append(conversation, reset_entry(hand_off))
     }
 }
 

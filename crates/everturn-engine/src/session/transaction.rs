@@ -3,6 +3,7 @@
 mod check;
 mod fork;
 mod read;
+mod response;
 mod stage;
 mod work;
 

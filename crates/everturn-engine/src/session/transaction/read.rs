@@ -1,7 +1,5 @@
 //! What a transaction sees: what is committed, with its own writes in place.
 
-use std::sync::Arc;
-
 use everturn_core::{
     Error, Result,
     compaction::{tokens_of, weigh},
@@ -9,12 +7,11 @@ use everturn_core::{
     conversation::Conversation,
     entry::EntryRecord,
     id::{ConversationId, EntryId},
-    message::{Call, CallResult, End, Message, Outcome},
     prompt::Standing,
     storage::{EntryQuery, Write},
 };
 
-use super::Transaction;
+use super::{Transaction, response::LastResponse};
 
 impl Transaction {
     /// A conversation by its id, one of this transaction's own included.
@@ -145,45 +142,5 @@ impl Transaction {
             page.extend(committed.into_iter().map(|entry| self.as_purged(entry)));
         }
         Ok(page)
-    }
-}
-
-/// A response and the results of its calls.
-pub(crate) struct LastResponse {
-    response: Option<Arc<Message>>,
-    results: Vec<Arc<Message>>,
-}
-
-impl LastResponse {
-    fn of(messages: &[Arc<Message>]) -> Self {
-        let is_whole = |message: &Arc<Message>| match &**message {
-            Message::Assistant(assistant) => assistant.end == End::Complete,
-            _ => false,
-        };
-        let Some(at) = messages.iter().rposition(is_whole) else {
-            return Self { response: None, results: Vec::new() };
-        };
-        let is_result = |message: &&Arc<Message>| match &***message {
-            Message::Result(result) => result.outcome != Outcome::MissingResult,
-            _ => false,
-        };
-        let results = messages[at..].iter().filter(is_result).cloned().collect();
-        Self { response: Some(messages[at].clone()), results }
-    }
-
-    /// The calls, in order, each with its result where it has one.
-    pub(crate) fn calls(&self) -> impl Iterator<Item = (&Call, Option<&CallResult>)> {
-        let assistant = self.response.iter().filter_map(|message| match &**message {
-            Message::Assistant(assistant) => Some(assistant),
-            _ => None,
-        });
-        assistant.flat_map(|assistant| assistant.calls()).map(|call| (call, self.result_of(call)))
-    }
-
-    fn result_of(&self, call: &Call) -> Option<&CallResult> {
-        self.results.iter().find_map(|message| match &**message {
-            Message::Result(result) if result.call == call.id => Some(result),
-            _ => None,
-        })
     }
 }
