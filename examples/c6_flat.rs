@@ -1,0 +1,60 @@
+//! The 10,000th turn of a conversation costs what the 10th did: as many allocations, as many bytes. What it costs in
+//! instructions and in CPU time is figure 9 of the benches.
+
+use allocation_counter::AllocationInfo;
+use everturn::{Harness, Input, LiveSession, Models, Result, SessionSpec, kernel::Memory, store::Store};
+use everturn_testkit::scripted::{Reply, Scripted};
+use tokio::runtime::{Builder, Runtime};
+
+const EARLY: usize = 10;
+const LATE: usize = 10_000;
+/// How many turns are counted from there on.
+const WINDOW: usize = 50;
+
+fn main() -> Result<()> {
+    // All work is on this thread, and what this thread allocates is counted.
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let session = runtime.block_on(begin())?;
+
+    runtime.block_on(hold(&session, EARLY))?;
+    let early = counted(&runtime, &session)?;
+    runtime.block_on(hold(&session, LATE - EARLY - WINDOW))?;
+    let late = counted(&runtime, &session)?;
+
+    for (turn, cost) in [(EARLY, early), (LATE, late)] {
+        let [count, bytes] = [cost.count_total, cost.bytes_total].map(|total| total / WINDOW as u64);
+        println!("turn {turn:>6}: {count} allocations, {bytes} bytes");
+    }
+    for (what, early, late) in [
+        ("allocations", early.count_total, late.count_total),
+        ("bytes", early.bytes_total, late.bytes_total),
+    ] {
+        let ratio = late as f64 / early as f64;
+        println!("{what}: {ratio:.2}");
+        assert!(ratio <= 1.1, "{what} of a late turn, by those of an early one: {ratio:.2}");
+    }
+    Ok(())
+}
+
+/// A session whose model always gives the same answer.
+async fn begin() -> Result<LiveSession> {
+    let models = Models::new().provider("scripted", Scripted::always(Reply::text("It is still raining.")));
+    let harness = Harness::builder(Store::new(Memory::new())).models(models).open().await?;
+    harness.create(SessionSpec::model("scripted".parse()?)).await
+}
+
+/// Holds turns of the same question, one after the other.
+async fn hold(session: &LiveSession, turns: usize) -> Result<()> {
+    for _ in 0..turns {
+        let answer = session.root().submit(Input::text("How is the weather?")).await?.answer().await?;
+        assert!(answer.is_answered(), "{:?}", answer.end);
+    }
+    Ok(())
+}
+
+/// What the next turns allocate.
+fn counted(runtime: &Runtime, session: &LiveSession) -> Result<AllocationInfo> {
+    let mut held = Ok(());
+    let cost = allocation_counter::measure(|| held = runtime.block_on(hold(session, WINDOW)));
+    held.map(|()| cost)
+}
