@@ -42,9 +42,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         seen = frame.cursor;
     }
 
-    // Nobody waits for this watcher. A hundred frames are kept for it; one more, and all become the newest state.
+    // A second one keeps up, while the first is not read any more. A hundred frames are kept for that; one more, and all
+    // become the newest state.
+    let mut quick = session.watch(Part::Conversation(ROOT), Start::Now);
+    assert!(matches!(quick.next().await?.kind, FrameKind::Baseline(_)));
     for n in 6..=106 {
         say(&session, n).await?;
+        assert_eq!(said(&quick.next().await?), [n], "one that is slow delays no other");
     }
     let frame = loop {
         let frame = watch.next().await?;
