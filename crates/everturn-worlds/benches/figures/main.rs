@@ -23,6 +23,7 @@ mod process;
 mod raw;
 mod scene;
 mod steady;
+mod stream;
 mod syncs;
 mod table;
 mod tasks;
@@ -37,7 +38,7 @@ use table::Table;
 type Measured = (&'static [u32], fn(&mut Table));
 
 /// All of them, in the order of their numbers.
-const FIGURES: [Measured; 14] = [
+const FIGURES: [Measured; 15] = [
     (&[1, 2, 3], commits::figures),
     (&[4], written::figure),
     (&[5], steady::figure),
@@ -48,6 +49,7 @@ const FIGURES: [Measured; 14] = [
     (&[10], bytes::figure),
     (&[11], cpu::figure),
     (&[12], crowd::figure),
+    (&[13, 14], stream::figures),
     (&[15], memory::figure),
     (&[16], watchers::figure),
     (&[20], giant::figure),
