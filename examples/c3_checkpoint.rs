@@ -22,7 +22,7 @@ async fn main() -> Result<()> {
         "scripted",
         Scripted::new([
             Reply::text("one"),
-            Reply::text("two, th").then_fault(FaultClass::Overloaded, "too many counters"),
+            Reply::text("two, th").then_fault(FaultClass::Quota, "the counting of the day is used up"),
             Reply::text("three, fo").then_wait(&never),
         ]),
     );
@@ -38,7 +38,7 @@ async fn main() -> Result<()> {
     assert_eq!(checkpoints(&reader, session.id()).await?, ["answered"]);
 
     let answer = chat.submit(Input::text("Go on.")).await?.answer().await?;
-    assert_eq!(answer.error(), Some("overloaded: too many counters"));
+    assert_eq!(answer.error(), Some("quota: the counting of the day is used up"));
     assert_eq!(checkpoints(&reader, session.id()).await?, ["answered", "failed"]);
 
     let asked = chat.submit(Input::text("Again.")).await?;
