@@ -116,7 +116,7 @@ impl Account {
 
     /// Reserves what a task may use at most. What it had reserved before is settled as unknown: its request was cut off.
     ///
-    /// Shape: who reserves has asked [`Budget::room`] in the same commit.
+    /// Shape: who reserves has asked [`Budget::room`](super::Budget::room) in the same commit.
     pub fn reserve(&mut self, by: TaskId, worst: Spent) {
         self.waiting.retain(|waiting| *waiting != by);
         if let Some(unsettled) = self.reserved.insert(by, worst) {
