@@ -17,7 +17,7 @@ use self::{
 use crate::{command::cargo, examples::programs, gates::Passed};
 
 /// The examples that go on in a directory, whoever killed them there.
-const EXAMPLES: [&str; 3] = ["a13_task", "a14_resume", "d04_child_tasks"];
+const EXAMPLES: [&str; 4] = ["a13_task", "a14_resume", "b_session_live", "d04_child_tasks"];
 
 /// How often each is tried in CI.
 pub(crate) const RUNS: u32 = 12;
