@@ -134,16 +134,14 @@ impl Transaction {
             return Err(Error::conflict(format!("decide approval {approval}: {why}")));
         }
         self.check_edit(shared, &record, &decision).await?;
-        if decision == Decision::AllowForSession {
+        let is_rule = decision == Decision::AllowForSession;
+        if is_rule {
             self.allow_for_session(&record.question).await?;
         }
         let state = ApprovalState::Decided { decision, actor: actor.into(), time: self.time() };
         self.put_approval(ApprovalRecord { state, ..ApprovalRecord::clone(&record) });
         self.wake(record.call, approval).await?;
-        if matches!(
-            self.approval(approval).map(|one| one.state.clone()),
-            Some(ApprovalState::Decided { decision: Decision::AllowForSession, .. })
-        ) {
+        if is_rule {
             // Others may be allowed by the same rule.
             self.wake_asking(Some(record.call)).await?;
         }

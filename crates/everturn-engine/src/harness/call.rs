@@ -8,13 +8,15 @@ mod plan;
 mod run;
 mod session;
 
-use std::sync::{Arc, Weak};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use everturn_core::{
     Error, Result,
-    approval::ApprovalRecord,
+    approval::{ApprovalRecord, ApprovalState, Question},
     budget::Spent,
-    clock::Timestamp,
     id::{ApprovalId, TaskId},
     json::RawJson,
     message::{CallId, Outcome},
@@ -187,7 +189,7 @@ impl Running<'_> {
         }
         let Some(tool) = tool else { return self.end(Ended::unavailable(&intent.name)).await };
         if let Some(code) = selected.session_tool(&intent.name) {
-            return self.run_in_session(intent, code, &agent).await;
+            return self.run_in_session(intent, code, (&agent, &selected)).await;
         }
         let ended = self.run(&intent, tool, (&agent, &selected)).await?;
         self.end(ended).await
@@ -238,15 +240,24 @@ pub(super) fn call_id(task: TaskId) -> CallId {
     CallId(format!("c{task}"))
 }
 
-/// Until when an approval that is opened now may be decided.
-fn expires(shared: &Shared, now: Timestamp) -> Option<Timestamp> {
-    let ms = shared.settings().approval_ms?;
-    Some(now + std::time::Duration::from_millis(ms))
-}
-
-/// Stages an open approval.
-fn open(tx: &mut Transaction, approval: ApprovalRecord) -> ApprovalId {
-    let id = approval.id;
-    tx.put_approval(approval);
-    id
+/// Stages an open approval of a call.
+fn open(
+    shared: &Shared,
+    tx: &mut Transaction,
+    call: &TaskRecord,
+    (id, question): (ApprovalId, Question),
+) -> ApprovalRecord {
+    let time = tx.time();
+    let approval = ApprovalRecord {
+        id,
+        conversation: call.conversation,
+        call: call.id,
+        turn: call.owner,
+        question,
+        state: ApprovalState::Open,
+        until: shared.settings().approval_ms.map(|ms| time + Duration::from_millis(ms)),
+        time,
+    };
+    tx.put_approval(approval.clone());
+    approval
 }

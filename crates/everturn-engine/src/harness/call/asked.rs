@@ -13,7 +13,7 @@ use everturn_core::{
 use futures_util::FutureExt;
 
 use super::{
-    Bench, CallState, CallTask, DECIDED, Ended, Intent, Phase, Running, expires,
+    Bench, CallState, CallTask, DECIDED, Ended, Intent, Phase, Running,
     judge::{Judgement, acts_of},
     open, task_of,
 };
@@ -89,18 +89,8 @@ impl Running<'_> {
     /// Opens an approval of this call.
     pub(super) fn open(&self, tx: &mut Transaction, question: Question) -> Result<ApprovalRecord> {
         let call = task_of(tx, self.cx)?;
-        let approval = ApprovalRecord {
-            id: ApprovalId(tx.mint()),
-            conversation: call.conversation,
-            call: call.id,
-            turn: call.owner,
-            question,
-            state: ApprovalState::Open,
-            until: expires(self.shared, tx.time()),
-            time: tx.time(),
-        };
-        open(tx, approval.clone());
-        Ok(approval)
+        let id = ApprovalId(tx.mint());
+        Ok(open(self.shared, tx, &call, (id, question)))
     }
 
     /// Waits for the decision; where someone in this process decides, the next step asks.
@@ -118,14 +108,7 @@ impl Running<'_> {
         intent: Intent,
         approval: ApprovalId,
     ) -> Result<Step<CallTask>, TaskError> {
-        let record = self.cx.session().approval(approval).await?;
-        let said = self.ask_approver(&record).await;
-        let mut tx = self.cx.begin().await?;
-        self.decide_here(&mut tx, approval, said).await?;
-        let record = match tx.approval(approval) {
-            Some(open) => ApprovalRecord::clone(&open),
-            None => self.cx.session().approval(approval).await?,
-        };
+        let (mut tx, record) = self.consult(approval).await?;
         match record.state.clone() {
             ApprovalState::Decided { decision, actor, .. } => {
                 self.decided(tx, intent, (record.question, decision, actor)).await
@@ -143,6 +126,19 @@ impl Running<'_> {
             }
             ApprovalState::Open => self.judge_again(tx, intent, record).await,
         }
+    }
+
+    /// Lets whoever decides in this process decide; gives what has become of the approval by then.
+    async fn consult(&self, approval: ApprovalId) -> Result<(Transaction, ApprovalRecord)> {
+        let session = self.cx.session();
+        let said = self.ask_approver(&session.approval(approval).await?).await;
+        let mut tx = self.cx.begin().await?;
+        self.decide_here(&mut tx, approval, said).await?;
+        let record = match tx.approval(approval) {
+            Some(staged) => ApprovalRecord::clone(&staged),
+            None => session.approval(approval).await?,
+        };
+        Ok((tx, record))
     }
 
     /// Asks whoever decides in this process, if there is someone.
@@ -212,9 +208,7 @@ impl Running<'_> {
         if matches!(approval.question, Question::Person { .. }) {
             return Ok(self.wait_on(intent, &approval).with(tx));
         }
-        let (agent, selected) = self.selected().await?;
-        let bench = Bench::of(self.shared, &tx, self.cx.conversation(), (&agent, &selected)).await?;
-        match bench.judge(intent).await {
+        match self.judge(&tx, intent).await? {
             Judgement::Run(intent) => {
                 tx.void(&approval, "policy allows it by now");
                 Ok(Step::go(CallState::at(Phase::Ready, intent)).with(tx))
@@ -229,6 +223,13 @@ impl Running<'_> {
                 Ok(self.wait_on(intent, &approval).with(tx))
             }
         }
+    }
+
+    /// Judges a call by what its conversation works with now.
+    async fn judge(&self, tx: &Transaction, intent: Intent) -> Result<Judgement> {
+        let (agent, selected) = self.selected().await?;
+        let bench = Bench::of(self.shared, tx, self.cx.conversation(), (&agent, &selected)).await?;
+        Ok(bench.judge(intent).await)
     }
 
     fn wait_on(&self, intent: Intent, approval: &ApprovalRecord) -> Step<CallTask> {
@@ -253,9 +254,7 @@ impl Running<'_> {
             Decision::Edit { arguments } => intent.arguments = arguments,
             _ => {}
         }
-        let (agent, selected) = self.selected().await?;
-        let bench = Bench::of(self.shared, &tx, self.cx.conversation(), (&agent, &selected)).await?;
-        match bench.judge(intent).await {
+        match self.judge(&tx, intent).await? {
             Judgement::End(_, ended) => self.end_in(tx, ended).await,
             Judgement::Ask(intent, now)
                 if !is_same_place(&question, &now) || (!is_edit && does_other(&question, &now)) =>
@@ -283,14 +282,7 @@ impl Running<'_> {
         approval: ApprovalId,
     ) -> Result<Step<CallTask>, TaskError> {
         let shown = self.streamed().await?;
-        let record = self.cx.session().approval(approval).await?;
-        let said = self.ask_approver(&record).await;
-        let mut tx = self.cx.begin().await?;
-        self.decide_here(&mut tx, approval, said).await?;
-        let record = match tx.approval(approval) {
-            Some(open) => ApprovalRecord::clone(&open),
-            None => self.cx.session().approval(approval).await?,
-        };
+        let (mut tx, record) = self.consult(approval).await?;
         match &record.state {
             ApprovalState::Open if self.cx.woken_by() != Some(&Woken::TimedOut) => {
                 let state = CallState::at(Phase::Unsure(approval), intent);

@@ -2,7 +2,6 @@
 
 use everturn_core::{
     Result,
-    approval::{ApprovalRecord, ApprovalState},
     id::{ApprovalId, TaskId},
     json::RawJson,
     message::{Call, Message},
@@ -10,7 +9,7 @@ use everturn_core::{
     tool::{OnUnknown, Replay},
 };
 
-use super::{Bench, CallState, CallTask, DECIDED, Ended, Intent, Phase, expires, judge::Judgement, open};
+use super::{Bench, CallState, CallTask, DECIDED, Ended, Intent, Phase, judge::Judgement, open};
 use crate::{
     NewTask, Transaction,
     harness::{CallOrder, Shared, turn::Turn},
@@ -101,20 +100,7 @@ async fn stage(
         return Ok(false);
     }
     if let (Phase::Asking(approval), Some(question)) = (phase, question) {
-        let until = expires(shared, tx.time());
-        open(
-            tx,
-            ApprovalRecord {
-                id: approval,
-                conversation: turn.conversation(),
-                call: id,
-                turn: Some(turn.id()),
-                question,
-                state: ApprovalState::Open,
-                until,
-                time: tx.time(),
-            },
-        );
+        let until = open(shared, tx, &task, (approval, question)).until;
         // Where someone in this process decides, the call asks by itself; else nothing of it runs until it is decided.
         if shared.approver.is_none() {
             let checkpoint = RawJson::of(&CallState { phase, intent: None })?;

@@ -18,6 +18,7 @@ use crate::{
         agent::Agent,
         child::{self, Child, Start},
     },
+    registry::Selected,
     task::{Step, TaskError, panic_text},
     tool::{AnySessionTool, Does, SessionCall, Spawn},
 };
@@ -28,7 +29,7 @@ impl Running<'_> {
         &self,
         intent: Intent,
         code: &AnySessionTool,
-        agent: &Agent,
+        (agent, selected): (&Agent, &Selected),
     ) -> Result<Step<CallTask>, TaskError> {
         let env = (self.shared.env)(agent).unwrap_or_else(|_| Env::new(Nowhere));
         let mut call = self.context(env, &Buffer::new(self.limits()));
@@ -46,9 +47,10 @@ impl Running<'_> {
                 Err(ToolError::outcome("The call took longer than it may.", Outcome::TimedOut))
             }
         };
+        let with = (code, selected);
         match did {
-            Ok(Does::Done(output)) => self.end(self.told(&intent, code, output).await?).await,
-            Ok(Does::Stored(output, tx)) => self.end_in(tx, self.told(&intent, code, output).await?).await,
+            Ok(Does::Done(output)) => self.end(self.told(&intent, with, output).await?).await,
+            Ok(Does::Stored(output, tx)) => self.end_in(tx, self.told(&intent, with, output).await?).await,
             Ok(Does::Ask { text, choices }) => {
                 let mut tx = self.cx.begin().await?;
                 let approval = self.open(&mut tx, Question::Person { text, choices })?;
@@ -69,13 +71,12 @@ impl Running<'_> {
     async fn told(
         &self,
         intent: &Intent,
-        code: &AnySessionTool,
+        (code, selected): (&AnySessionTool, &Selected),
         output: ToolOutput,
     ) -> Result<Ended, TaskError> {
-        let (_, selected) = self.selected().await?;
         let buffer = Buffer::new(self.limits());
         let kept = self.keep(Ended::ok(output), (&buffer, code.tool.contract().keep)).await?;
-        Ok(self.after(intent, kept, &selected).await)
+        Ok(self.after(intent, kept, selected).await)
     }
 
     /// Starts a sub-agent in the commit of the call's move, and waits for it; or in the background, and ends.

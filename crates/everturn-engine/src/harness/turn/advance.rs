@@ -69,9 +69,10 @@ pub(crate) enum Came {
 pub(crate) async fn admit(shared: &Shared, tx: &mut Transaction, submission: SubmissionRecord) -> Result<()> {
     let conversation = submission.conversation;
     let (id, mut input) = begin(tx, &submission)?;
-    let agent = tx.snapshot::<Agent>(conversation).await?.unwrap_or_default();
+    let mut agent = tx.snapshot::<Agent>(conversation).await?.unwrap_or_default();
+    input.options.agent.clone().apply(&mut agent);
     // What the model should know stands before what it is asked. Who cannot be asked is told by the turn.
-    let resolved = resolve(shared, &input, agent, 0).ok();
+    let resolved = resolve(shared, agent, 0).ok();
     if let Some(resolved) = &resolved {
         prompt::tell(tx, Place { conversation, turn: id }, resolved).await?;
     }

@@ -4,14 +4,12 @@ use everturn_core::{Result, compaction::Trigger, task::TaskOutcome};
 
 use super::{
     Turn,
-    prepare::resolve,
     state::{IRREDUCIBLE, Phase, Reason},
 };
 use crate::{
     Transaction,
     harness::{
         Shared,
-        agent::Agent,
         compact::{self, CompactInput, NOTHING_TO_GAIN},
         prompt::Resolved,
     },
@@ -68,14 +66,16 @@ impl Turn {
     /// of what it has.
     async fn room_of(&self, shared: &Shared, tx: &Transaction) -> Result<u64> {
         let half = tx.tokens(self.conversation).await? / 2;
-        let agent = tx.snapshot::<Agent>(self.conversation).await?.unwrap_or_default();
-        let resolved = resolve(shared, &self.input, agent, self.state.counts.fallback).ok();
-        let room = resolved.and_then(|resolved| resolved.room());
-        Ok(match (room, &self.state.phase) {
+        Ok(match (self.window(shared, tx).await?, &self.state.phase) {
             (Some(room), Phase::Faulted { .. }) => room.min(half),
             (Some(room), _) => room,
             (None, _) => half,
         })
+    }
+
+    /// What the window of who is asked leaves for the context, where that is known.
+    async fn window(&self, shared: &Shared, tx: &Transaction) -> Result<Option<u64>> {
+        Ok(self.resolve(shared, tx).await?.ok().and_then(|resolved| resolved.room()))
     }
 
     /// Stages a compaction in the background where the next turn would need one soon.
@@ -84,9 +84,7 @@ impl Turn {
             // What belongs to a call ends with it.
             return Ok(());
         }
-        let agent = tx.snapshot::<Agent>(self.conversation).await?.unwrap_or_default();
-        let resolved = resolve(shared, &self.input, agent, self.state.counts.fallback).ok();
-        let Some(room) = resolved.and_then(|resolved| resolved.room()) else { return Ok(()) };
+        let Some(room) = self.window(shared, tx).await? else { return Ok(()) };
         let ahead_at = room.saturating_mul(u64::from(shared.settings().compact_ahead)) / 100;
         if tx.tokens(self.conversation).await? > ahead_at && tx.compacting(self.conversation).is_none() {
             tx.compact(

@@ -10,7 +10,7 @@ use everturn_core::{
 
 use super::{
     Turn,
-    state::{Phase, Pinned, Reason, TurnInput},
+    state::{Phase, Pinned, Reason},
 };
 use crate::{
     Transaction,
@@ -22,13 +22,7 @@ use crate::{
 };
 
 /// Who is asked next by an agent, or why nobody can be.
-pub(super) fn resolve(
-    shared: &Shared,
-    input: &TurnInput,
-    mut agent: Agent,
-    fallback: u32,
-) -> std::result::Result<Resolved, Reason> {
-    input.options.agent.clone().apply(&mut agent);
+pub(super) fn resolve(shared: &Shared, agent: Agent, fallback: u32) -> std::result::Result<Resolved, Reason> {
     let settings = shared.settings();
     let other = fallback.checked_sub(1).and_then(|at| settings.fallbacks.get(at as usize));
     let Some(model) = other.or(agent.model.as_ref()).cloned() else {
@@ -53,20 +47,17 @@ impl Turn {
         self.notice(tx)?;
         let resolved = match self.resolved.take() {
             Some(resolved) => resolved,
-            None => {
-                let agent = tx.snapshot::<Agent>(self.conversation).await?.unwrap_or_default();
-                match resolve(shared, &self.input, agent, self.state.counts.fallback) {
-                    Ok(resolved) => {
-                        let place = Place { conversation: self.conversation, turn: self.id };
-                        prompt::tell(tx, place, &resolved).await?;
-                        resolved
-                    }
-                    Err(reason) => {
-                        self.state.phase = Phase::Failed(reason);
-                        return Ok(Room::Enough);
-                    }
+            None => match self.resolve(shared, tx).await? {
+                Ok(resolved) => {
+                    let place = Place { conversation: self.conversation, turn: self.id };
+                    prompt::tell(tx, place, &resolved).await?;
+                    resolved
                 }
-            }
+                Err(reason) => {
+                    self.state.phase = Phase::Failed(reason);
+                    return Ok(Room::Enough);
+                }
+            },
         };
         if self.does_not_fit(tx, &resolved).await? {
             if self.state.counts.compactions > 0 {
@@ -88,6 +79,15 @@ impl Turn {
                 Ok(Room::Wait)
             }
         }
+    }
+
+    /// Who is asked next, or why nobody can be.
+    pub(super) async fn resolve(
+        &self,
+        shared: &Shared,
+        tx: &Transaction,
+    ) -> Result<std::result::Result<Resolved, Reason>> {
+        Ok(resolve(shared, self.agent(tx).await?, self.state.counts.fallback))
     }
 
     /// Reserves the most that the next request may use.
