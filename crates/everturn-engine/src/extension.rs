@@ -12,7 +12,7 @@ use crate::{
     tool::{AnySessionTool, SessionTool},
 };
 pub use hook::{AfterTool, BeforeTool, CallView, Gated, Hooked, StopGate, TurnAnswer};
-pub(crate) use hook::{AnyAfterTool, AnyBeforeTool, AnyStopGate};
+pub(crate) use hook::{AnyAfterTool, AnyBeforeTool, AnyStopGate, erased};
 pub(crate) use section::{AnySection, AnyWrap};
 pub use section::{PromptSection, SectionContext, SectionWrap};
 

@@ -29,7 +29,7 @@ use crate::{
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
-    extensions: Vec<Extension>,
+    extensions: Vec<Arc<Extension>>,
 }
 
 impl Registry {
@@ -48,6 +48,7 @@ impl Registry {
     /// Everturn's own. Nothing is changed then.
     pub fn install(&mut self, extension: Extension) -> Result<()> {
         let mut extensions = self.extensions.clone();
+        let extension = Arc::new(extension);
         match extensions.iter_mut().find(|installed| installed.name() == extension.name()) {
             Some(installed) => *installed = extension,
             None => extensions.push(extension),
@@ -67,7 +68,7 @@ impl Registry {
 
     /// The installed extensions.
     pub fn extensions(&self) -> impl Iterator<Item = &Extension> {
-        self.extensions.iter()
+        self.extensions.iter().map(|extension| &**extension)
     }
 
     /// A tool by its name, with all that stands around it.
@@ -90,19 +91,18 @@ impl Registry {
     /// What a conversation with this agent works with, by what the host offers by default (all, without a word).
     pub(crate) fn select(&self, agent: &Agent, default: Option<&[String]>) -> Selected {
         let is_default = |name: &str| default.is_none_or(|names| names.iter().any(|other| other == name));
-        let all = self.extensions.iter().map(Extension::name);
+        let all = self.extensions().map(Extension::name);
         let names = agent.extensions.of(all, is_default);
         let chosen = names.iter().filter_map(|name| self.extensions.iter().find(|one| one.name() == *name));
-        let extensions: Vec<Extension> = chosen.cloned().collect();
+        let extensions: Vec<Arc<Extension>> = chosen.cloned().collect();
         let installed: Vec<&InstalledTool> =
             extensions.iter().flat_map(|extension| &extension.tools).collect();
         let find = |name: &str| installed.iter().find(|one| one.tool.spec().name == name);
         let all = installed.iter().map(|one| one.tool.spec().name.as_str());
         let names = agent.tools.of(all, |name| find(name).is_some_and(|one| !one.is_on_demand));
         let tools = names.iter().filter_map(|name| find(name)).map(|one| wrapped(&extensions, &one.tool));
-        let tools: Vec<AnyTool> = tools.collect();
-        let specs = tools.iter().map(|tool| tool.spec().clone()).collect();
-        Selected { extensions, tools, specs }
+        let tools = tools.collect();
+        Selected { extensions, tools }
     }
 
     /// Whether a name is that of an installed extension.
@@ -114,9 +114,8 @@ impl Registry {
 /// What of the registry a conversation works with.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selected {
-    extensions: Vec<Extension>,
+    extensions: Vec<Arc<Extension>>,
     tools: Vec<AnyTool>,
-    specs: Arc<[ToolSpec]>,
 }
 
 impl Selected {
@@ -126,8 +125,8 @@ impl Selected {
     }
 
     /// How they are offered.
-    pub(crate) fn specs(&self) -> &Arc<[ToolSpec]> {
-        &self.specs
+    pub(crate) fn specs(&self) -> Arc<[ToolSpec]> {
+        self.tools.iter().map(|tool| tool.spec().clone()).collect()
     }
 
     /// The code of a tool on offer that needs the session.
@@ -186,13 +185,13 @@ impl Choice {
 }
 
 /// A tool with all that stands around it.
-fn wrapped(extensions: &[Extension], tool: &AnyTool) -> AnyTool {
+fn wrapped(extensions: &[Arc<Extension>], tool: &AnyTool) -> AnyTool {
     let wraps = extensions.iter().flat_map(|extension| &extension.tool_wraps);
     let wraps = wraps.filter(|wrap| wrap.name == tool.spec().name);
     wraps.fold(tool.clone(), |tool, around| (around.wrap)(tool))
 }
 
-fn check(extensions: &[Extension]) -> Result<()> {
+fn check(extensions: &[Arc<Extension>]) -> Result<()> {
     let tools = extensions.iter().flat_map(|extension| &extension.tools);
     check_names("tools", tools.map(|installed| installed.tool.spec().name.as_str()))?;
     let of_session = |name: &str| {

@@ -141,7 +141,7 @@ pub trait StopGate: Send + Sync + 'static {
     fn check(&self, answer: &TurnAnswer) -> impl Future<Output = Gated> + Send;
 }
 
-/// Declares a hook with its type erased.
+/// Declares a hook, or another object of the host, with its type erased.
 macro_rules! erased {
     ($(#[$doc:meta])* $any:ident, $erased:ident, $hook:ident, $method:ident($($arg:ident: $ty:ty),*) -> $out:ty) => {
         $(#[$doc])*
@@ -175,6 +175,7 @@ macro_rules! erased {
         }
     };
 }
+pub(crate) use erased;
 
 erased! {
     /// A hook before calls.

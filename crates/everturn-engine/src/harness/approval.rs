@@ -16,7 +16,7 @@ use super::{
     call::{DECIDED, SessionRule, SessionRules},
     live::LiveSession,
 };
-use crate::Transaction;
+use crate::{Transaction, extension::erased};
 
 /// Decides approvals in this process, at once: everything, by a closure, by asking at the terminal.
 ///
@@ -58,35 +58,9 @@ impl Approver for ApproveAll {
     }
 }
 
-/// An approver with its type erased.
-#[derive(Clone)]
-pub(super) struct AnyApprover(Arc<dyn Erased>);
-
-trait Erased: Send + Sync {
-    fn decide<'a>(&'a self, approval: &'a ApprovalRecord) -> BoxFuture<'a, Option<Decision>>;
-}
-
-impl<T: Approver> Erased for T {
-    fn decide<'a>(&'a self, approval: &'a ApprovalRecord) -> BoxFuture<'a, Option<Decision>> {
-        Box::pin(Approver::decide(self, approval))
-    }
-}
-
-impl AnyApprover {
-    pub(super) fn new(approver: impl Approver) -> Self {
-        Self(Arc::new(approver))
-    }
-
-    /// Decides, or leaves it to someone else.
-    pub(super) async fn decide(&self, approval: &ApprovalRecord) -> Option<Decision> {
-        self.0.decide(approval).await
-    }
-}
-
-impl fmt::Debug for AnyApprover {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AnyApprover")
-    }
+erased! {
+    /// An approver with its type erased.
+    AnyApprover, ErasedApprover, Approver, decide(approval: &'a ApprovalRecord) -> Option<Decision>
 }
 
 impl LiveSession {
@@ -130,7 +104,7 @@ impl Transaction {
         }
         // To refuse is never about something else.
         let may_be_other = !matches!(decision, Decision::Deny { .. });
-        if let Some(why) = self.changed(shared, &record).await?.filter(|_| may_be_other) {
+        if may_be_other && let Some(why) = self.changed(shared, &record).await? {
             return Err(Error::conflict(format!("decide approval {approval}: {why}")));
         }
         self.check_edit(shared, &record, &decision).await?;
@@ -140,7 +114,7 @@ impl Transaction {
         }
         let state = ApprovalState::Decided { decision, actor: actor.into(), time: self.time() };
         self.put_approval(ApprovalRecord { state, ..ApprovalRecord::clone(&record) });
-        self.wake(record.call, approval).await?;
+        self.wake_call(record.call, approval).await?;
         if is_rule {
             // Others may be allowed by the same rule.
             self.wake_asking(Some(record.call)).await?;
@@ -194,25 +168,14 @@ impl Transaction {
     pub(super) async fn wake_asking(&mut self, but: Option<TaskId>) -> Result<()> {
         for open in self.open_approvals(None) {
             if Some(open.call) != but && matches!(open.question, Question::Call { .. }) {
-                self.wake(open.call, open.id).await?;
+                self.wake_call(open.call, open.id).await?;
             }
         }
         Ok(())
     }
 
-    async fn wake(&mut self, call: TaskId, approval: ApprovalId) -> Result<()> {
-        let signal = Signal { name: DECIDED.into(), payload: RawJson::of(&approval)? };
-        match self.signal(call, signal).await {
-            // A call that has ended meanwhile needs nobody to wake it.
-            Err(error) if matches!(error.kind(), ErrorKind::Conflict) => Ok(()),
-            woken => woken,
-        }
-    }
-
-    /// Stages that a question is no longer open, though nobody has decided it.
-    pub(super) fn void(&mut self, record: &ApprovalRecord, reason: &str) {
-        let state = ApprovalState::Void { reason: reason.into(), time: self.time() };
-        self.put_approval(ApprovalRecord { state, ..record.clone() });
+    async fn wake_call(&mut self, call: TaskId, approval: ApprovalId) -> Result<()> {
+        self.wake(call, Signal { name: DECIDED.into(), payload: RawJson::of(&approval)? }).await
     }
 
     /// Declines the open questions of a turn's calls.

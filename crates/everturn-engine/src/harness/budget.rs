@@ -5,7 +5,7 @@
 //! which a budget limits that.
 
 use everturn_core::{
-    ErrorKind, Result,
+    Result,
     budget::{Account, Budget, Room, Spent},
     document::Document,
     id::{ConversationId, TaskId},
@@ -79,19 +79,31 @@ pub(super) fn used(usage: Option<&Usage>, cost: Option<u64>, wall_ms: u64) -> Op
 impl Transaction {
     /// Whether every budget above a spender has room for what it wants.
     pub(super) async fn room(&mut self, shared: &Shared, by: Spender, wanted: &Spent) -> Result<Room> {
-        let mut room = Room::Enough;
-        for (about, budget) in self.limits_above(shared, by).await? {
-            let account = self.account(about).await?;
-            room = room.and(budget.room(&account, wanted, by.turn));
+        Ok(self.weigh(shared, by, wanted).await?.0)
+    }
+
+    /// The same, with the accounts of these budgets.
+    async fn weigh(
+        &self,
+        shared: &Shared,
+        by: Spender,
+        wanted: &Spent,
+    ) -> Result<(Room, Vec<(About, Account)>)> {
+        let (mut room, mut accounts) = (Room::Enough, Vec::new());
+        for (about, budget) in self.budgets(shared, by).await? {
+            if !budget.is_unlimited() {
+                let account = self.account(about).await?;
+                room = room.and(budget.room(&account, wanted, by.turn));
+                accounts.push((about, account));
+            }
         }
-        Ok(room)
+        Ok((room, accounts))
     }
 
     /// Reserves the most that a request may use, in every account above; or notes that the turn waits for room.
     pub(super) async fn reserve(&mut self, shared: &Shared, by: Spender, worst: Spent) -> Result<Room> {
-        let room = self.room(shared, by, &worst).await?;
-        for (about, _) in self.limits_above(shared, by).await? {
-            let mut account = self.account(about).await?;
+        let (room, accounts) = self.weigh(shared, by, &worst).await?;
+        for (about, mut account) in accounts {
             match room {
                 Room::Enough => account.reserve(by.turn, worst),
                 Room::Wait => account.wait(by.turn),
@@ -110,8 +122,7 @@ impl Transaction {
         by: Spender,
         used: Option<Spent>,
     ) -> Result<()> {
-        for about in self.accounts_above(shared, by).await? {
-            let mut account = self.account(about).await?;
+        for (about, mut account) in self.accounts_above(shared, by).await? {
             let waiting = account.settle(by.turn, used);
             self.put_account(about, account).await?;
             for turn in waiting {
@@ -123,8 +134,7 @@ impl Transaction {
 
     /// Gives back what a turn still holds that is over: its request was never sent, or is settled.
     pub(super) async fn release(&mut self, shared: &Shared, by: Spender) -> Result<()> {
-        for about in self.accounts_above(shared, by).await? {
-            let mut account = self.account(about).await?;
+        for (about, mut account) in self.accounts_above(shared, by).await? {
             let is_known = account.reserved.contains_key(&by.turn) || account.waiting.contains(&by.turn);
             if !is_known {
                 continue;
@@ -139,8 +149,7 @@ impl Transaction {
 
     /// Charges what was spent without a reservation: calls, sub-agents, time.
     pub(super) async fn charge(&mut self, shared: &Shared, by: Spender, spent: Spent) -> Result<()> {
-        for about in self.accounts_above(shared, by).await? {
-            let mut account = self.account(about).await?;
+        for (about, mut account) in self.accounts_above(shared, by).await? {
             account.spent = account.spent.plus(&spent);
             self.put_account(about, account).await?;
         }
@@ -157,29 +166,20 @@ impl Transaction {
 
     async fn wake_for_room(&mut self, turn: TaskId) -> Result<()> {
         let signal = Signal { name: ROOM.into(), payload: RawJson::empty() };
-        match self.signal(turn, signal).await {
-            // It has ended meanwhile.
-            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => Ok(()),
-            woken => woken,
-        }
-    }
-
-    /// The budgets above a spender that limit anything.
-    async fn limits_above(&self, shared: &Shared, by: Spender) -> Result<Vec<(About, Budget)>> {
-        let mut budgets = self.budgets(shared, by).await?;
-        budgets.retain(|(_, budget)| !budget.is_unlimited());
-        Ok(budgets)
+        self.wake(turn, signal).await
     }
 
     /// The accounts above a spender that are kept: because of a budget, or because there was one.
-    async fn accounts_above(&self, shared: &Shared, by: Spender) -> Result<Vec<About>> {
-        let mut kept = Vec::new();
+    async fn accounts_above(&self, shared: &Shared, by: Spender) -> Result<Vec<(About, Account)>> {
+        let mut accounts = Vec::new();
         for (about, budget) in self.budgets(shared, by).await? {
-            if !budget.is_unlimited() || self.kept(about).await?.is_some() {
-                kept.push(about);
-            }
+            let account = match budget.is_unlimited() {
+                true => self.kept(about).await?,
+                false => Some(self.account(about).await?),
+            };
+            accounts.extend(account.map(|account| (about, account)));
         }
-        Ok(kept)
+        Ok(accounts)
     }
 
     /// The budgets above a spender: its turn's, its conversation's, those of who owns it, the session's.

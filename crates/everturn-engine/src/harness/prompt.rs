@@ -105,7 +105,7 @@ async fn render(tx: &Transaction, conversation: ConversationId, resolved: &Resol
     }
     let instructions = agent.instructions.as_ref().map(|text| Section::tagged(INSTRUCTIONS, text));
     sections.extend(instructions);
-    Ok(Prompt { sections, tools: selected.specs().clone() })
+    Ok(Prompt { sections, tools: selected.specs() })
 }
 
 /// What a section says, with all that stands around it. One that breaks says nothing: the turn goes on without it.

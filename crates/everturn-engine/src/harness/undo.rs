@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Shared,
     agent::Agent,
+    event::task_of,
     files::{Changes, FileChange, Image, contents, hash, keep},
     live::LiveSession,
     turn::shared,
@@ -252,7 +253,7 @@ async fn results_of(session: &Session, conversation: ConversationId) -> Result<V
 /// The calls whose results these are.
 fn calls_of(results: &[EntryRecord]) -> BTreeSet<TaskId> {
     let calls = results.iter().flat_map(|entry| &entry.messages).filter_map(|message| match &**message {
-        Message::Result(result) => result.call.0.strip_prefix('c')?.parse().ok().map(TaskId),
+        Message::Result(result) => task_of(&result.call),
         _ => None,
     });
     calls.collect()

@@ -60,8 +60,13 @@ impl Spans {
         if task.kind == TurnTask::NAME {
             return self.turn(live, task);
         }
-        let above = tree::ancestors(live, task).into_iter().filter_map(|id| live.task(id));
-        match above.clone().find(|task| task.kind == TurnTask::NAME) {
+        self.above(live, task)
+    }
+
+    /// The turn that a task belongs to, or the session.
+    fn above(&self, live: &Live, task: &TaskRecord) -> Span {
+        let mut above = tree::ancestors(live, task).into_iter().filter_map(|id| live.task(id));
+        match above.find(|task| task.kind == TurnTask::NAME) {
             Some(turn) => self.turn(live, turn),
             None => self.session.clone(),
         }
@@ -74,11 +79,7 @@ impl Spans {
 
     fn begin_turn(&self, live: &Live, turn: &TaskRecord) -> Span {
         // A sub-agent's turn stands in the turn whose call it is.
-        let above = tree::ancestors(live, turn).into_iter().filter_map(|id| live.task(id));
-        let parent = match above.clone().find(|task| task.kind == TurnTask::NAME) {
-            Some(above) => self.turn(live, above),
-            None => self.session.clone(),
-        };
+        let parent = self.above(live, turn);
         let span = info_span!(
             parent: &parent, "turn",
             gen_ai.operation.name = "invoke_agent",

@@ -129,15 +129,25 @@ impl Session {
         Ok(standing)
     }
 
+    /// Keeps the context of a conversation at hand, where there is room for it; for the holder of the line.
+    async fn warm(&self, conversation: ConversationId) -> Result<()> {
+        let is_known = self.0.state().contexts.contains_key(&conversation);
+        if !is_known {
+            let context = self.context(conversation, None).await?;
+            self.0.state().keep_context(conversation, context);
+        }
+        Ok(())
+    }
+
     /// About how many tokens a conversation has as a request; for the holder of the line.
     pub(super) async fn tokens(&self, conversation: ConversationId) -> Result<u64> {
-        self.standing(conversation).await?;
+        self.warm(conversation).await?;
         Ok(self.0.state().contexts.get(&conversation).map_or(0, tokens_of))
     }
 
     /// The newest response that is sent, and what comes behind it; for the holder of the line.
     pub(super) async fn context_tail(&self, conversation: ConversationId) -> Result<Vec<Arc<Message>>> {
-        self.standing(conversation).await?;
+        self.warm(conversation).await?;
         let state = self.0.state();
         let Some(context) = state.contexts.get(&conversation) else { return Ok(Vec::new()) };
         let messages = context.messages();

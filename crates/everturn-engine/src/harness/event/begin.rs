@@ -7,14 +7,14 @@ use everturn_core::{
     cursor::Cursor,
     entry::{EntryRecord, kind},
     id::{ApprovalId, ConversationId, EntryId, Seq, TaskId},
-    message::{CallId, End, Message},
+    message::{CallId, Message},
     storage::ChangeQuery,
     submission::SubmissionState,
 };
 
 use super::{
     Begin, Event, EventKind, Events, Source,
-    look::{Follow, is_planned, is_ready, task_of},
+    look::{Follow, is_planned, is_ready, proposed, task_of},
     tell::{Seen, SeenCall},
 };
 use crate::{
@@ -265,13 +265,12 @@ impl Left {
 
     /// The calls that had not ended.
     fn open_calls(&self) -> Vec<CallId> {
-        let messages = self.response.iter().filter(|_| self.turn.is_some()).flat_map(|entry| &entry.messages);
-        let responses = messages.filter_map(|message| match &**message {
-            Message::Assistant(assistant) if assistant.end == End::Complete => Some(assistant),
-            _ => None,
-        });
-        let calls = responses.flat_map(|assistant| assistant.calls().map(|call| call.id.clone()));
-        calls.filter(|call| !self.ended.contains(call)).collect()
+        if self.turn.is_none() {
+            return Vec::new();
+        }
+        let mut calls = proposed(self.response.as_slice());
+        calls.retain(|call| !self.ended.contains(call));
+        calls
     }
 }
 

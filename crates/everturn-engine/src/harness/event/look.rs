@@ -114,7 +114,7 @@ async fn glance(source: &Source, conversation: ConversationId, seen: &Seen, plac
 }
 
 /// The calls that entries propose.
-fn proposed(entries: &[EntryRecord]) -> Vec<CallId> {
+pub(super) fn proposed(entries: &[EntryRecord]) -> Vec<CallId> {
     let messages = entries.iter().flat_map(|entry| &entry.messages);
     let responses = messages.filter_map(|message| match &**message {
         Message::Assistant(assistant) if assistant.end == End::Complete => Some(assistant),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use everturn_core::{
-    Error, Result,
+    Error, ErrorKind, Result,
     approval::{ApprovalRecord, ApprovalState},
     id::{ApprovalId, ConversationId, TaskId},
     storage::{Due, TaskQuery, Write},
@@ -72,6 +72,14 @@ impl Transaction {
         }
         self.put_task(task);
         Ok(())
+    }
+
+    /// Tells a task that something happened, if it still lives.
+    pub(crate) async fn wake(&mut self, id: TaskId, signal: Signal) -> Result<()> {
+        match self.signal(id, signal).await {
+            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => Ok(()),
+            woken => woken,
+        }
     }
 
     /// Proves that a task is there, live or not.
@@ -172,11 +180,15 @@ impl Transaction {
         let over: Vec<(TaskId, &str)> = over.collect();
         for (call, word) in over {
             for approval in self.open_approvals(Some(call)) {
-                let reason = format!("its call has {word}");
-                let state = ApprovalState::Void { reason, time: self.time };
-                self.put_approval(ApprovalRecord { state, ..ApprovalRecord::clone(&approval) });
+                self.void(&approval, &format!("its call has {word}"));
             }
         }
+    }
+
+    /// Stages that a question is no longer open, though nobody has decided it.
+    pub(crate) fn void(&mut self, approval: &ApprovalRecord, reason: &str) {
+        let state = ApprovalState::Void { reason: reason.into(), time: self.time };
+        self.put_approval(ApprovalRecord { state, ..approval.clone() });
     }
 
     /// The approvals that are open in this transaction, oldest first; only those of a call, where one is named.
