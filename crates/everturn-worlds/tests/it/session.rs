@@ -2,6 +2,7 @@
 //! life. The session comes to the same end, and nothing of what was promised is broken.
 
 mod killed;
+mod troubled;
 
 use std::time::Duration;
 
@@ -22,7 +23,12 @@ struct Session {
 
 impl Session {
     fn new() -> Self {
-        Self { world: World::new(), files: Files::found() }
+        Self::with(|store| store)
+    }
+
+    /// A world with a store that is not quite ours.
+    fn with(around: impl Fn(Store) -> Store + 'static) -> Self {
+        Self { world: World::with(around), files: Files::found() }
     }
 
     /// One life; none when it was stopped.

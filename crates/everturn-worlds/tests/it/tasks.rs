@@ -69,7 +69,7 @@ impl World {
     }
 
     /// A world with a store that is not quite ours.
-    fn with(around: impl Fn(Store) -> Store + 'static) -> Self {
+    pub(crate) fn with(around: impl Fn(Store) -> Store + 'static) -> Self {
         Self { around: Box::new(around), ..Self::new() }
     }
 
