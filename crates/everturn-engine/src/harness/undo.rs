@@ -304,10 +304,11 @@ impl LiveSession {
     /// Promise: all of them or none. Errors: `NotFound` when no such turn has ended; `Conflict` while a turn runs in its
     /// conversation, and where a file has changed since, naming it.
     pub async fn undo(&self, turn: TaskId) -> Result<Vec<String>> {
-        let (conversation, _) = self.end_of(turn).await?.ok_or_else(|| {
-            Error::not_found(format!("undo turn {turn} of session {}: no such turn has ended", self.id()))
-        })?;
-        self.undo_all(conversation, vec![turn]).await
+        self.resume();
+        let mut tx = self.begin().await?;
+        let task = tx.undo_turn(turn).await?;
+        tx.commit().await?;
+        self.undone(task).await
     }
 
     /// The same for turns of a conversation.
@@ -320,6 +321,11 @@ impl LiveSession {
         let mut tx = self.begin().await?;
         let task = tx.undo(conversation, turns)?;
         tx.commit().await?;
+        self.undone(task).await
+    }
+
+    /// Waits for the end of an undo; gives the files.
+    async fn undone(&self, task: TaskId) -> Result<Vec<String>> {
         let ended = self.task::<UndoTask>(task).ended().await?;
         match ended.output()? {
             Some(paths) if ended.outcome().is_completed() => Ok(paths),

@@ -7,7 +7,7 @@ use everturn_core::{
     id::{ConversationId, EntryId, SubmissionId, TaskId},
     storage::{SubmissionFilter, SubmissionQuery, TaskQuery},
     submission::{End, Queued, SubmissionState},
-    task::{TaskState, tree::Reach},
+    task::{TaskRecord, tree::Reach},
 };
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
     settle::reset_entry,
     turn::TurnTask,
 };
-use crate::{Transaction, task::Task};
+use crate::{Session, Transaction, task::Task};
 
 impl Transaction {
     /// Stages what is handed to a conversation; a request id that it knows gives the first submission.
@@ -134,16 +134,15 @@ impl Transaction {
     }
 
     /// Stages the undoing of a turn that has ended.
+    ///
+    /// Errors: `NotFound` when no such turn has; as [`undo`](Self::undo).
     pub(super) async fn undo_turn(&mut self, turn: TaskId) -> Result<TaskId> {
-        let query = TaskQuery::one(self.session().id(), turn);
-        let task = self.session().store().tasks(query).await?.pop();
-        let ended = |task: &everturn_core::task::TaskRecord| {
-            task.kind == TurnTask::NAME && matches!(task.state, TaskState::Ended { .. })
-        };
-        match task.filter(ended) {
-            Some(task) => self.undo(task.conversation, vec![turn]),
-            None => Err(Error::not_found(format!("undo turn {turn}: no such turn has ended"))),
-        }
+        let ended = ended_turn(self.session(), turn).await?;
+        let ended = ended.ok_or_else(|| {
+            let session = self.session().id();
+            Error::not_found(format!("undo turn {turn} of session {session}: no such turn has ended"))
+        })?;
+        self.undo(ended.conversation, vec![turn])
     }
 
     /// Stages a compaction that somebody asked for.
@@ -173,4 +172,10 @@ impl Transaction {
         }
         self.append(conversation, reset_entry(hand_off))
     }
+}
+
+/// The record of a turn that has ended; none where no such turn has.
+pub(super) async fn ended_turn(session: &Session, turn: TaskId) -> Result<Option<TaskRecord>> {
+    let found = session.store().tasks(TaskQuery::one(session.id(), turn)).await?.pop();
+    Ok(found.filter(|task| task.kind == TurnTask::NAME && !task.is_live()))
 }

@@ -18,7 +18,7 @@ use everturn_core::{
     tool::{CallContext, Contract, ToolError},
 };
 use everturn_engine::{
-    AgentChange, Extension, Harness, Input, LiveSession, SessionSpec,
+    AgentChange, Extension, Harness, Input, Letter, LiveSession, SessionSpec, Taking,
     tool::{Does, SessionCall, SessionTool, Spawn},
 };
 use everturn_testkit::scripted::{Reply, Scripted};
@@ -329,6 +329,30 @@ async fn a_turn_that_runs_is_not_undone() {
     gate.cancel();
     running.answer().await.unwrap();
     assert_eq!(session.undo(turn).await.unwrap(), Vec::<String>::new(), "it had changed no files");
+    assert_legal(&model);
+}
+
+// Asked by mail, whether a turn has ended was decided elsewhere than for who has the session, and told in other words.
+// Guards: both are asked the same, and told the same.
+#[tokio::test]
+async fn an_undo_by_mail_is_refused_as_one_of_the_owner_is() {
+    let gate = CancelToken::new();
+    let model = Scripted::new([Reply::text("one").after_wait(&gate)]);
+    let (_, session) = open(&store(), &model, &files()).await;
+    let running = session.root().submit(Input::text("a")).await.unwrap();
+    let running_turn = running.turn().await.unwrap().unwrap();
+    for turn in [running_turn, TaskId(running.id().0), TaskId(1), TaskId(u64::MAX)] {
+        let by_owner = session.undo(turn).await.unwrap_err();
+        let by_mail = session.take(Letter::Undo { turn }, Taking::default()).await.unwrap_err();
+        assert_eq!(*by_owner.kind(), ErrorKind::NotFound);
+        assert_eq!(
+            (by_owner.kind(), by_owner.to_string()),
+            (by_mail.kind(), by_mail.to_string()),
+            "turn {turn}"
+        );
+    }
+    gate.cancel();
+    running.answer().await.unwrap();
     assert_legal(&model);
 }
 
