@@ -1,6 +1,6 @@
 //! The inbox of a conversation: what waits, and how it leaves the queue. Each that waits leaves it once.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use everturn_core::{
     Result,
@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Shared, input::Written, turn};
 use crate::{Transaction, session::check_entry};
+
+/// Why inputs are returned to a conversation that takes no more work.
+pub(super) const GONE: &str = "what the conversation belongs to has ended";
 
 /// How many of those that wait leave the queue at once.
 ///
@@ -62,7 +65,7 @@ impl Transaction {
         queued
     }
 
-    /// Stages what is handed to a conversation in which no turn runs.
+    /// Stages what is handed to a conversation in which no turn runs. While files are restored, no turn begins: it waits.
     pub(super) async fn begin_with(&mut self, shared: &Shared, submission: SubmissionRecord) -> Result<()> {
         match submission.queued().map(|queued| queued.delivery) {
             Some(Delivery::Write) => self.place_write(&submission),
@@ -70,6 +73,7 @@ impl Transaction {
                 self.settle(&submission, End::Returned { reason: "no turn runs that it could steer".into() });
                 Ok(())
             }
+            _ if self.undoing().is_some() => self.enqueue(submission),
             _ => turn::admit(shared, self, submission).await,
         }
     }
@@ -155,6 +159,30 @@ impl Transaction {
         let together = next.iter().take_while(|one| options(one) == options(&first));
         let together = together.map(|one| SubmissionRecord::clone(one)).collect();
         turn::admit_later(self, together)
+    }
+
+    /// Lets all queues go on before which nothing runs any more.
+    pub(super) async fn go_on_all(&mut self, shared: &Shared) -> Result<()> {
+        for conversation in self.left_waiting().await? {
+            match self.takes_work(conversation) {
+                true => self.go_on(shared, conversation)?,
+                false => self.give_back_all(conversation, GONE)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The conversations in which something waits and no turn runs.
+    async fn left_waiting(&self) -> Result<BTreeSet<ConversationId>> {
+        let live: Vec<_> = self.session().0.state().live.submissions.keys().copied().collect();
+        let live = live.into_iter().filter_map(|id| self.submission(id)).filter(|one| one.queued().is_some());
+        let mut left: BTreeSet<_> = live.map(|one| one.conversation).collect();
+        left.retain(|conversation| self.live_turn(*conversation).is_none());
+        for conversation in &left {
+            // Whose work it is has to be known.
+            self.conversation(*conversation).await?;
+        }
+        Ok(left)
     }
 
     /// Returns what waits behind a turn that failed; what is to be kept goes on.

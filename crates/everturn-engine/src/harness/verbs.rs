@@ -38,15 +38,26 @@ impl Transaction {
         if let Some(options) = &queued.options {
             shared.check_options(&options.read()?)?;
         }
-        if let Some(turn) = self.live_turn(conversation).filter(|_| rejects) {
-            let message = format!("submit to conversation {conversation}: turn {} runs", turn.id);
-            return Err(Error::conflict(message));
+        if rejects {
+            self.check_idle(conversation)?;
         }
         let mut submission = self.new_submission(conversation, request, queued);
         submission.actor = actor.into();
         let id = submission.id;
         self.hand_over(shared, submission).await?;
         Ok(id)
+    }
+
+    /// Proves that a turn could begin in a conversation now.
+    ///
+    /// Errors: `Conflict`.
+    fn check_idle(&self, conversation: ConversationId) -> Result<()> {
+        let what = match (self.live_turn(conversation), self.undoing()) {
+            (Some(turn), _) => format!("turn {}", turn.id),
+            (None, Some(undo)) => format!("undo {}", undo.id),
+            (None, None) => return Ok(()),
+        };
+        Err(Error::conflict(format!("submit to conversation {conversation}: {what} runs")))
     }
 
     /// Stages that an input is taken back.
