@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use everturn_core::{
     Result,
+    clock::Timestamp,
     entry::{Entry, kind},
     id::{ConversationId, EntryId, SubmissionId, TaskId},
     message::{Message, User},
@@ -11,11 +12,18 @@ use everturn_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Shared, input::Written, turn};
+use super::{
+    Shared,
+    input::{TurnOptions, Written},
+    turn,
+};
 use crate::{Transaction, session::check_entry};
 
 /// Why inputs are returned to a conversation that takes no more work.
 pub(super) const GONE: &str = "what the conversation belongs to has ended";
+
+/// Why an input is returned that has waited for longer than it may.
+const OVERDUE: &str = "its deadline has passed while it waited";
 
 /// How many of those that wait leave the queue at once.
 ///
@@ -97,14 +105,44 @@ impl Transaction {
         if let Some(entry) = submission.queued().and_then(|queued| queued.entry.as_ref()) {
             check_entry(&entry.read::<Written>()?.into_entry()?, self.limits())?;
         }
+        if let Some(deadline) = deadline_of(&submission) {
+            self.set_queue_deadline(submission.conversation, deadline)?;
+        }
         self.put_submission(submission);
         Ok(())
     }
 
     /// Stages the end of a submission that came to no turn.
     pub(super) fn settle(&mut self, submission: &SubmissionRecord, end: End) {
+        self.stop_timer(submission);
+        self.put_end(submission, end);
+    }
+
+    /// Stages that nobody has to look when the deadline of an input passes: it waits no more.
+    fn stop_timer(&mut self, submission: &SubmissionRecord) {
+        if let Some(deadline) = deadline_of(submission) {
+            self.clear_queue_deadline(submission.conversation, deadline);
+        }
+    }
+
+    fn put_end(&mut self, submission: &SubmissionRecord, end: End) {
         let state = SubmissionState::Settled { end, place: None };
         self.put_submission(SubmissionRecord { state, ..submission.clone() });
+    }
+
+    /// What waits in a conversation and has waited for longer than it may.
+    fn overdue(&self, conversation: ConversationId) -> Vec<Arc<SubmissionRecord>> {
+        let mut overdue = self.queued(conversation);
+        overdue.retain(|one| deadline_of(one).is_some_and(|deadline| deadline <= self.time()));
+        overdue
+    }
+
+    /// Returns what has waited in a conversation for longer than it may. For a timer that has gone off: the others of the
+    /// same moment go off too, and find nothing.
+    pub(super) fn end_overdue(&mut self, conversation: ConversationId) {
+        for late in self.overdue(conversation) {
+            self.put_end(&late, End::Returned { reason: OVERDUE.into() });
+        }
     }
 
     /// Appends what waits to be written in a conversation.
@@ -152,12 +190,16 @@ impl Transaction {
         for late in self.waiting(conversation, is_late) {
             self.settle(&late, End::Returned { reason: "the turn that it should steer is over".into() });
         }
+        for late in self.overdue(conversation) {
+            self.settle(&late, End::Returned { reason: OVERDUE.into() });
+        }
         let next = shared.settings().follow_ups.of(self.queued(conversation));
         let Some(first) = next.first().cloned() else { return Ok(()) };
         // Those begin a turn together that want the same of it.
         let options = |one: &SubmissionRecord| one.queued().and_then(|queued| queued.options.clone());
         let together = next.iter().take_while(|one| options(one) == options(&first));
-        let together = together.map(|one| SubmissionRecord::clone(one)).collect();
+        let together: Vec<_> = together.map(|one| SubmissionRecord::clone(one)).collect();
+        together.iter().for_each(|one| self.stop_timer(one));
         turn::admit_later(self, together)
     }
 
@@ -212,6 +254,13 @@ impl Transaction {
 pub(super) fn said(submission: &SubmissionRecord) -> Entry {
     let parts = submission.queued().map(|queued| queued.parts.clone()).unwrap_or_default();
     Entry::new(kind::USER).message(Message::User(User { parts }))
+}
+
+/// Until when an input may wait for its turn. What is only to be written may for ever.
+fn deadline_of(submission: &SubmissionRecord) -> Option<Timestamp> {
+    let queued = submission.queued().filter(|queued| queued.entry.is_none())?;
+    // What newer code wrote and this cannot read is told when it begins a turn.
+    queued.options.as_ref()?.read::<TurnOptions>().ok()?.deadline
 }
 
 /// Where an input stands that was placed with a turn's first.
