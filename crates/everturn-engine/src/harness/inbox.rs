@@ -22,6 +22,9 @@ use crate::{Transaction, session::check_entry};
 /// Why inputs are returned to a conversation that takes no more work.
 pub(super) const GONE: &str = "what the conversation belongs to has ended";
 
+/// Why inputs are returned that waited for what has ended without a word.
+const LEFT: &str = "what ran before it broke off";
+
 /// Why an input is returned that has waited for longer than it may.
 const OVERDUE: &str = "its deadline has passed while it waited";
 
@@ -208,6 +211,20 @@ impl Transaction {
         for conversation in self.left_waiting().await? {
             match self.takes_work(conversation) {
                 true => self.go_on(shared, conversation)?,
+                false => self.give_back_all(conversation, GONE)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what waits while nothing runs that it could wait for; what is to be kept goes on.
+    pub(super) async fn pick_up(&mut self, shared: &Shared) -> Result<()> {
+        if self.undoing().is_some() {
+            return Ok(());
+        }
+        for conversation in self.left_waiting().await? {
+            match self.takes_work(conversation) {
+                true => self.give_back(shared, conversation, LEFT)?,
                 false => self.give_back_all(conversation, GONE)?,
             }
         }
