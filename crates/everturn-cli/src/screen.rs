@@ -123,6 +123,15 @@ impl Screen {
         self.end_line();
     }
 
+    /// A value for programs: as it is where no terminal reads it, cleaned where one does.
+    pub(crate) fn exact(&mut self, text: &str) {
+        match Self::is_watched() {
+            true => self.stream(text),
+            false => self.write(text),
+        }
+        self.end_line();
+    }
+
     /// A line that leads in what follows.
     pub(crate) fn heading(&mut self, text: &str) {
         self.end_line();

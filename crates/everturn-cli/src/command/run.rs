@@ -88,7 +88,7 @@ async fn value(session: &LiveSession, asked: &Submission, signals: &mut Signals)
     };
     let ended = exit(&answer)?;
     let mut screen = Screen::new();
-    screen.text(answer.read::<RawJson>()?.get());
+    screen.exact(answer.read::<RawJson>()?.get());
     screen.delivered().map_err(|fault| Failure::output(&fault))?;
     Ok(ended)
 }
