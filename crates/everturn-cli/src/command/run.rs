@@ -80,8 +80,7 @@ async fn value(session: &LiveSession, asked: &Submission, signals: &mut Signals)
                 Signal::Interrupt => drop(asked.cancel().await?),
                 Signal::Terminate => {
                     session.close().await?;
-                    let message = format!("stopped in mid-turn; `everturn resume {}` goes on", session.id());
-                    return Err(Failure { exit: Exit::Stopped, message });
+                    return Err(Failure::stopped(session.id()));
                 }
             },
         }
@@ -89,7 +88,7 @@ async fn value(session: &LiveSession, asked: &Submission, signals: &mut Signals)
     let ended = exit(&answer)?;
     let mut screen = Screen::new();
     screen.exact(answer.read::<RawJson>()?.get());
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    screen.delivered()?;
     Ok(ended)
 }
 
