@@ -9,7 +9,7 @@ use std::{
 };
 
 use everturn_core::{
-    Error, Result,
+    CancelToken, Error, Result,
     clock::Timestamp,
     json::RawJson,
     message::{Message, Outcome, Stop},
@@ -19,10 +19,11 @@ use everturn_core::{
     tool::{CallContext, Contract, Keep, ToolError},
 };
 use everturn_engine::{
-    Extension, Input, LiveSession, Settings, SystemEntropy, Todo, World,
+    EventKind, Extension, Input, LiveSession, Settings, SystemEntropy, Todo, World,
     extension::{AfterTool, BeforeTool, CallView, Hooked},
     session_tools,
     tool::{Does, SessionCall, SessionTool, Writes},
+    watch::Start,
 };
 use everturn_testkit::{
     manual::ManualClock,
@@ -91,6 +92,54 @@ async fn a_tool_that_prints_without_end_is_stopped_by_its_deadline() {
     let (outcome, text) = results(&session).await.pop().unwrap();
     assert_eq!(outcome, Outcome::TimedOut);
     assert!(text.len() < LIMIT + 300, "{} bytes", text.len());
+    assert_legal(&model);
+}
+
+// What came while the next commit had to wait was forgotten when the call was told to stop meanwhile.
+// Guards: what a call has written is shown, whatever else happens to the call.
+#[tokio::test]
+async fn what_was_written_right_before_a_cancellation_is_shown() {
+    let clock = ManualClock::at(Timestamp(1_000));
+    let world = World { clock: Arc::new(clock.clone()), entropy: Arc::new(SystemEntropy) };
+    let (more, told, end) = (CancelToken::new(), CancelToken::new(), CancelToken::new());
+    let slow = Doing::<0>::new({
+        let (more, told, end) = (more.clone(), told.clone(), end.clone());
+        move |cx: CallContext, _| {
+            let (more, told, end) = (more.clone(), told.clone(), end.clone());
+            async move {
+                cx.output.write("first");
+                more.cancelled().await;
+                cx.output.write("second");
+                cx.cancel.cancelled().await;
+                told.cancel();
+                end.cancelled().await;
+                Ok("end".into())
+            }
+        }
+    });
+    let model = Scripted::new([Reply::calls([("do", "{}")])]);
+    let tools = Extension::new("test").tool(slow);
+    let harness = builder(&store(), &model).world(world).install(tools).unwrap().open().await.unwrap();
+    harness.set(Settings { flush_ms: 1_000, ..harness.settings() }).unwrap();
+    let session = harness.create(spec()).await.unwrap();
+    let mut events = session.root().events(Start::Now).await.unwrap();
+    let mut shown = async |text: &str| loop {
+        match events.next().await.unwrap().unwrap().kind {
+            EventKind::Output { delta, .. } if delta.contains(text) => return,
+            _ => {}
+        }
+    };
+    let asked = session.root().submit(Input::text("a")).await.unwrap();
+    shown("first").await;
+    let slept = clock.slept();
+    more.cancel();
+    until("the pause before the next commit has begun", || clock.slept() > slept).await;
+    asked.cancel().await.unwrap();
+    told.cancelled().await;
+    clock.advance(Duration::from_secs(1));
+    shown("second").await;
+    end.cancel();
+    assert_eq!(asked.answer().await.unwrap().end, End::Cancelled);
     assert_legal(&model);
 }
 
