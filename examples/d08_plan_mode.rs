@@ -8,7 +8,7 @@ use everturn::{
     kernel::Memory,
     model::Request,
     store::Store,
-    tool::{Does, SessionCall, SessionTool, ToolError, ToolResult, tool},
+    tool::{Does, SessionCall, SessionTool, ToolError, ToolResult, Writes, tool},
 };
 use everturn_testkit::scripted::{Reply, Scripted};
 use serde::{Deserialize, Serialize};
@@ -67,10 +67,13 @@ impl SessionTool for EndPlanning {
     }
 
     async fn run(&self, cx: &SessionCall, Plan { plan }: Plan) -> std::result::Result<Does, ToolError> {
-        let mut tx = cx.begin().await?;
-        tx.doc::<Mode>(cx.conversation).await?.plan = Some(plan);
+        let conversation = cx.conversation;
+        let writes = Writes::new(move |mut tx| async move {
+            tx.doc::<Mode>(conversation).await?.plan = Some(plan);
+            Ok(tx)
+        });
         self.0.store(true, Ordering::SeqCst);
-        Ok(Does::Stored("go ahead".into(), tx))
+        Ok(Does::Stored("go ahead".into(), writes))
     }
 }
 

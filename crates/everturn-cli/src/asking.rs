@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use everturn::{
-    Current, ErrorKind, Letter, LiveSession, Sender, Taking,
+    ErrorKind, Letter, LiveSession, Sender, Taking,
     id::{ConversationId, SessionId, TaskId},
-    storage::{Mail, Receipt, TaskQuery},
+    storage::{Receipt, TaskQuery},
     task::TaskOutcome,
 };
 
 use crate::{
     args::Where,
     exit::{Exit, Failure},
-    host::Host,
+    host::{Host, current},
 };
 
 /// How long what was asked is waited for.
@@ -100,13 +100,9 @@ async fn is_alone(session: &LiveSession, asked: Option<TaskId>) -> Result<bool, 
 
 async fn post(host: &Host, asking: Asking) -> Result<Option<Came>, Failure> {
     let Asking { session, letter, key, .. } = asking;
-    let key = match &letter {
-        Letter::Submit { conversation, input } => {
-            input.request.as_ref().map_or(key, |request| Mail::submit_key(*conversation, request))
-        }
-        _ => key,
-    };
-    host.harness.post(session, letter, Sender::key(&key)).await.map_err(wrong)?;
+    let sender = Sender::key(key);
+    let key = letter.key(&sender);
+    host.harness.post(session, letter, sender).await.map_err(wrong)?;
     let look = || async { host.harness.receipt(session, &key).await };
     match wait(host, look).await? {
         Some(Receipt::Accepted { id }) => Ok(Some(Came::There(id))),
@@ -176,11 +172,11 @@ pub(crate) async fn conversation(
         return Ok(conversation);
     }
     let reader = host.harness.reader(session).await.map_err(crate::host::explain)?;
-    Ok(reader.snapshot::<Current>(()).await?.unwrap_or_default().conversation)
+    current(&reader).await
 }
 
 /// What was asked is wrong, or cannot be done.
-fn wrong(error: everturn::Error) -> Failure {
+pub(crate) fn wrong(error: everturn::Error) -> Failure {
     match error.kind() {
         ErrorKind::Invalid | ErrorKind::TooLarge => Failure::usage(error.to_string()),
         _ => error.into(),

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use everturn::{Error, ErrorKind};
+use everturn::{Error, ErrorKind, id::SessionId};
 
 /// An exit code. The numbers are documented in `--help` and in the README, and do not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,14 @@ impl Failure {
     /// Standard output that takes no more.
     pub(crate) fn output(fault: &std::io::Error) -> Self {
         Self { exit: Exit::Unavailable, message: format!("write to standard output: {fault}") }
+    }
+
+    /// A session that was left in the middle of a turn.
+    pub(crate) fn stopped(session: SessionId) -> Self {
+        Self {
+            exit: Exit::Stopped,
+            message: format!("stopped in mid-turn; `everturn resume {session}` goes on"),
+        }
     }
 
     /// A store that cannot be used.

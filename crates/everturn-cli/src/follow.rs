@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     exit::{Exit, Failure},
-    screen::{Screen, try_put},
+    screen::{Screen, say, try_put},
     signal::{Signal, Signals},
 };
 
@@ -53,9 +53,7 @@ pub(crate) async fn follow(
                 Signal::Interrupt => drop(asked.cancel().await?),
                 Signal::Terminate => {
                     session.close().await?;
-                    let id = session.id();
-                    let message = format!("stopped in mid-turn; `everturn resume {id}` goes on");
-                    return Err(Failure { exit: Exit::Stopped, message });
+                    return Err(Failure::stopped(session.id()));
                 }
             },
         }
@@ -81,20 +79,16 @@ fn tell(session: &LiveSession, answer: &Answer, form: &mut Form) -> Result<Exit,
             screen.end_line();
             Ok(())
         }
-        Form::Answer if answer.is_answered() => {
-            let mut screen = Screen::new();
-            screen.text(&answer.text);
-            screen.delivered()
-        }
+        Form::Answer if answer.is_answered() => say(&answer.text),
         Form::Answer => Ok(()),
         Form::Json => line(&json!({
             "type": "answer", "end": answer.end, "text": answer.text, "turn": answer.turn, "steps": answer.steps,
             "usage": answer.total, "failure": answer.failure,
-        })),
+        }))
+        .map_err(|fault| Failure::output(&fault)),
     };
-    told.map_err(|fault| {
+    told.map_err(|mut failure| {
         let id = session.id();
-        let mut failure = Failure::output(&fault);
         failure.message.push_str(&format!("; `everturn show {id}` has what was said"));
         failure
     })?;

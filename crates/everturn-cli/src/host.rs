@@ -3,10 +3,10 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use everturn::{
-    Agent, AgentChange, Error, ErrorKind, Extension, Harness, LiveSession, Models, SessionSpec, SystemClock,
-    World, clean,
+    Agent, AgentChange, Current, Error, ErrorKind, Extension, Harness, LiveSession, Models, SessionReader,
+    SessionSpec, SystemClock, World, clean,
     env::{Env, Nowhere},
-    id::SessionId,
+    id::{ConversationId, SessionId},
     model::ModelRef,
     models::{Chat, ChatConfig, Demo},
     policy::Layer,
@@ -200,6 +200,11 @@ fn title(question: &str) -> Option<String> {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     })
+}
+
+/// The conversation that chats use, of a session that nobody here has open.
+pub(crate) async fn current(reader: &SessionReader) -> Result<ConversationId, Failure> {
+    Ok(reader.snapshot::<Current>(()).await?.unwrap_or_default().conversation)
 }
 
 /// Adds what to do to errors that a person meets when opening a session.

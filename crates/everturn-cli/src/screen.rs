@@ -15,7 +15,7 @@ use everturn::{
     usage::Total,
 };
 
-use crate::config::variable;
+use crate::{config::variable, exit::Failure, question::said};
 
 /// Standard output as a person reads it.
 pub(crate) struct Screen {
@@ -123,6 +123,15 @@ impl Screen {
         self.end_line();
     }
 
+    /// A value for programs: as it is where no terminal reads it, cleaned where one does.
+    pub(crate) fn exact(&mut self, text: &str) {
+        match Self::is_watched() {
+            true => self.stream(text),
+            false => self.write(text),
+        }
+        self.end_line();
+    }
+
     /// A line that leads in what follows.
     pub(crate) fn heading(&mut self, text: &str) {
         self.end_line();
@@ -149,9 +158,16 @@ impl Screen {
     }
 
     /// Whether all of it was written.
-    pub(crate) fn delivered(self) -> io::Result<()> {
-        self.lost.map_or(Ok(()), Err)
+    pub(crate) fn delivered(self) -> Result<(), Failure> {
+        self.lost.map_or(Ok(()), |fault| Err(Failure::output(&fault)))
     }
+}
+
+/// Says one thing, and proves that it was written.
+pub(crate) fn say(text: &str) -> Result<(), Failure> {
+    let mut screen = Screen::new();
+    screen.text(text);
+    screen.delivered()
 }
 
 /// Writes to standard output, and gives whether anyone reads it. A reader that has gone (a closed pipe) wanted no more, and
@@ -189,14 +205,9 @@ pub(crate) fn decided(approval: &ApprovalRecord) -> String {
         ApprovalState::Void { reason, .. } => format!("approval {} is void: {reason}", approval.id),
         ApprovalState::Decided { decision, actor, .. } => {
             let what = match decision {
-                Decision::Allow => "allowed".into(),
-                Decision::AllowForSession => "allowed for this session".into(),
                 Decision::Deny { reason } => format!("declined: {reason}"),
-                Decision::Edit { .. } => "allowed with other arguments".into(),
-                Decision::Happened { .. } => "it has run".into(),
-                Decision::DidNotHappen => "it has not run".into(),
-                Decision::Stop => "stopped".into(),
                 Decision::Answer { text } => format!("answered: {text}"),
+                decision => said(decision),
             };
             format!("approval {}, by {actor}: {what}", approval.id)
         }

@@ -24,7 +24,7 @@ use crate::{
 
 pub use strategy::{DropToolOutput, KeepLast, Summarise};
 pub use summary::{Asking, summary_request};
-pub use tokens::{estimate, tokens_of, weigh};
+pub use tokens::{tokens_of, weigh};
 
 /// A way to make a context shorter.
 ///

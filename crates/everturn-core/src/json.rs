@@ -82,6 +82,11 @@ impl RawJson {
     }
 }
 
+/// Whether a field says what it says when it is left out.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 impl PartialEq for RawJson {
     fn eq(&self, other: &Self) -> bool {
         self.get() == other.get()

@@ -110,7 +110,7 @@ pub struct Queued {
     #[serde(default, skip_serializing_if = "Delivery::is_default")]
     pub delivery: Delivery,
     /// Whether it stays queued when the turn before it fails.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub keep: bool,
     /// What its turn goes by, as the harness wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -139,7 +139,7 @@ pub enum Delivery {
         #[serde(default, skip_serializing_if = "Late::is_default")]
         late: Late,
         /// Whether it declines the open approvals of the step, with its text as the reason.
-        #[serde(default, skip_serializing_if = "is_false")]
+        #[serde(default, skip_serializing_if = "crate::json::is_default")]
         declining: bool,
     },
     /// As an entry, between turns or before the next request: the model is not asked for it.
@@ -230,10 +230,6 @@ fn local() -> String {
 
 fn is_local(actor: &String) -> bool {
     actor == LOCAL
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 fn first() -> u32 {

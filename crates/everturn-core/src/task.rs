@@ -37,10 +37,10 @@ pub struct TaskRecord {
     /// The task whose work it is part of.
     pub owner: Option<TaskId>,
     /// Whether it neither keeps its conversation busy nor dies with it.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub background: bool,
     /// Whether it is aborted, and not carried on, when its session is opened anew.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub abandon_on_restart: bool,
     /// The name of its code.
     pub kind: String,
@@ -64,7 +64,7 @@ pub struct TaskRecord {
     pub moves: u64,
     /// How often an owner of the session set out to run its present step after another one had, or may have; a move
     /// clears it.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub attempts: u32,
     /// Why whoever opened the session last could not run it; a move clears it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,7 +111,7 @@ pub enum TaskState {
         #[serde(default, skip_serializing_if = "WaitPolicy::is_default")]
         policy: WaitPolicy,
         /// Whether the next step runs in the commit that ends the last of them.
-        #[serde(default, skip_serializing_if = "is_false")]
+        #[serde(default, skip_serializing_if = "crate::json::is_default")]
         joined: bool,
     },
     /// It waits for a signal.
@@ -329,17 +329,9 @@ impl WaitPolicy {
     }
 }
 
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
 /// JSON that is there, also where it is `null`: what is not there is left out.
 fn present<'de, D: Deserializer<'de>>(json: D) -> Result<Option<RawJson>, D::Error> {
     RawJson::deserialize(json).map(Some)
-}
-
-fn is_zero(value: &u32) -> bool {
-    *value == 0
 }
 
 fn is_none_yet(value: &u64) -> bool {

@@ -73,14 +73,14 @@ pub enum RequestEnd {
 /// total.add(Some(&Usage { input: Some(3), ..Usage::default() }), Some(9_000));
 /// total.add(None, None);
 /// assert_eq!((total.requests, total.unknown, total.usage.input), (2, 1, Some(3)));
-/// assert_eq!((total.cost, total.unpriced()), (Some(9_000), 1));
+/// assert_eq!((total.cost, total.priced), (Some(9_000), 1));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Total {
     /// How many requests were sent.
     pub requests: u64,
     /// For how many of them the provider did not say what they used.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub unknown: u64,
     /// The sum of what was said.
     pub usage: Usage,
@@ -89,12 +89,8 @@ pub struct Total {
     pub cost: Option<u64>,
     /// How many of the requests that sum is of. Counted this way round, a total that was stored before there were prices
     /// reads as what its rows add up to.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub priced: u64,
-}
-
-fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 impl Total {
@@ -109,11 +105,6 @@ impl Total {
             self.cost = Some(self.cost.unwrap_or(0).saturating_add(cost));
             self.priced += 1;
         }
-    }
-
-    /// For how many of the requests nobody knows what they cost.
-    pub fn unpriced(&self) -> u64 {
-        self.requests.saturating_sub(self.priced)
     }
 }
 

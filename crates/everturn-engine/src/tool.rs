@@ -17,8 +17,7 @@ use crate::{AgentChange, Transaction, task::TaskContext};
 
 /// A tool that needs the session.
 ///
-/// Promise: what it leads to is committed with the call: a transaction that it gives, a question that it asks, a
-/// sub-agent that it starts.
+/// Promise: what it leads to is committed with the call: what it writes, a question that it asks, a sub-agent that it starts.
 ///
 /// ```
 /// use everturn_core::tool::ToolError;
@@ -74,11 +73,12 @@ pub trait SessionTool: Send + Sync + 'static {
 /// let done = Does::from("3 of 4 are done");
 /// ```
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "what a call does is said once and taken once")]
 pub enum Does {
     /// The call has its result.
     Done(ToolOutput),
     /// The call has its result, and these writes are stored in the commit that stores it.
-    Stored(ToolOutput, Transaction),
+    Stored(ToolOutput, Writes),
     /// A person is asked; the answer is the result.
     Ask {
         /// The question.
@@ -88,6 +88,45 @@ pub enum Does {
     },
     /// A sub-agent does it.
     Spawn(Spawn),
+}
+
+/// What a call writes beside its result: staged when all that is done to the result is done, so that nobody else's code runs
+/// while the session's line is held.
+///
+/// ```
+/// use everturn_core::entry::Entry;
+/// use everturn_core::id::ConversationId;
+/// use everturn_engine::tool::{Does, Writes};
+///
+/// let noted = Writes::new(|mut tx| async move {
+///     tx.append(ConversationId::ROOT, Entry::new("app.note"))?;
+///     Ok(tx)
+/// });
+/// let done = Does::Stored("noted".into(), noted);
+/// ```
+pub struct Writes(Stage);
+
+type Stage = Box<dyn FnOnce(Transaction) -> BoxFuture<'static, Result<Transaction>> + Send>;
+
+impl Writes {
+    /// What `stage` puts into the transaction that it is given. An error of it is the call's.
+    pub fn new<F>(stage: impl FnOnce(Transaction) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = Result<Transaction>> + Send + 'static,
+    {
+        Self(Box::new(|tx| Box::pin(stage(tx))))
+    }
+
+    /// Stages them.
+    pub(crate) async fn stage(self, tx: Transaction) -> Result<Transaction> {
+        (self.0)(tx).await
+    }
+}
+
+impl fmt::Debug for Writes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Writes")
+    }
 }
 
 impl<T: Into<ToolOutput>> From<T> for Does {
@@ -142,7 +181,8 @@ impl Deref for SessionCall {
 }
 
 impl SessionCall {
-    /// Begins a transaction of the session, for [`Does::Stored`].
+    /// Begins a transaction of the session, for a commit before the call's own: what is to be stored with the result is
+    /// [`Writes`].
     ///
     /// Errors: `Nested` while one of this call is open; `Closed` when the call is over.
     pub async fn begin(&self) -> Result<Transaction> {

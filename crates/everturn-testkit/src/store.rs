@@ -110,6 +110,7 @@ promises! { $
         heads_and_turns_are_found_without_the_rest
         a_range_without_entries_is_empty
         an_unknown_session_is_not_found
+        an_id_beyond_all_others_is_not_found
         conversations_come_oldest_first
     }
     documents {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::text;
 
 /// How many bytes a text may have whose changes are shown.
-const TEXT: usize = 1024 * 1024;
+pub(crate) const TEXT: usize = 1024 * 1024;
 
 /// How many bytes a difference may have.
 const SHOWN: usize = 128 * 1024;

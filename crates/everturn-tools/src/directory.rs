@@ -138,11 +138,10 @@ impl ExecutionEnv for Directory {
 
     async fn exec(&self, exec: Exec) -> Result<Exit> {
         Program::check(&exec)?;
-        let program = {
-            let exec = exec.clone();
-            self.on("run in", exec.directory.clone(), move |root, _| Ok(Program::find(root, &exec))).await??
-        };
-        process::run(program, exec).await
+        let directory = exec.directory.clone();
+        let find = move |root: &Root, _: &str| Ok((Program::find(root, &exec), exec));
+        let (program, exec) = self.on("run in", directory, find).await?;
+        process::run(program?, exec).await
     }
 }
 

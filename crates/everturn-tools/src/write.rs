@@ -13,9 +13,6 @@ use crate::{
     check_cancel, diff,
 };
 
-/// How many bytes a file may have for its change to be shown.
-const SHOWN: u64 = 1024 * 1024;
-
 /// Creates a file, or replaces all of it.
 ///
 /// Shape: one line that says what was done. Details for people: `{path, diff}`, where both texts are text and not huge.
@@ -68,7 +65,7 @@ impl Tool for Write {
         let mut is_first = true;
         loop {
             check_cancel(cx)?;
-            let before = Before::of(&cx.env, &path, SHOWN).await?;
+            let before = Before::of(&cx.env, &path, diff::TEXT as u64).await?;
             let size = before.size;
             let details =
                 before.bytes.as_ref().and_then(|bytes| diff::details(&path, bytes, content.as_bytes()));
@@ -83,7 +80,7 @@ impl Tool for Write {
     }
 
     async fn preview(&self, cx: &CallContext, arguments: WriteArguments) -> Option<RawJson> {
-        let before = Before::of(&cx.env, &arguments.path, SHOWN).await.ok()?;
+        let before = Before::of(&cx.env, &arguments.path, diff::TEXT as u64).await.ok()?;
         diff::details(&arguments.path, &before.bytes?, arguments.content.as_bytes())
     }
 }

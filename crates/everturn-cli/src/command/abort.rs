@@ -7,7 +7,7 @@ use crate::{
     asking::{Asking, Came, Then, ask, conversation, new_key},
     exit::{Exit, Failure},
     host::{Host, Missing},
-    screen::Screen,
+    screen::say,
 };
 
 pub(crate) async fn run(place: &Place, at: (SessionId, Where), background: bool) -> Result<Exit, Failure> {
@@ -27,8 +27,6 @@ pub(crate) async fn run(place: &Place, at: (SessionId, Where), background: bool)
         }
         (true, Came::There(_)) => "; what was told to stop is ending where the session runs".into(),
     };
-    let mut screen = Screen::new();
-    screen.text(&format!("conversation {conversation} is aborted{left}"));
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    say(&format!("conversation {conversation} is aborted{left}"))?;
     Ok(Exit::Answered)
 }

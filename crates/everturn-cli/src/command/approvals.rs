@@ -39,7 +39,7 @@ pub(crate) async fn run(place: &Place, id: Option<SessionId>, json: bool) -> Res
             }
         }
     }
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    screen.delivered()?;
     if is_empty && !json {
         eprintln!("everturn: nothing waits for a decision");
     }

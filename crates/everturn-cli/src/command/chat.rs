@@ -254,10 +254,7 @@ impl Chat {
     /// The system wants the process to end.
     fn stop(&self) -> Result<Exit, Failure> {
         match (&self.turn, &self.session) {
-            (Some(_), Some(session)) => {
-                let message = format!("stopped in mid-turn; `everturn resume {}` goes on", session.id());
-                Err(Failure { exit: Exit::Stopped, message })
-            }
+            (Some(_), Some(session)) => Err(Failure::stopped(session.id())),
             _ => Ok(Exit::Stopped),
         }
     }

@@ -28,7 +28,7 @@ pub(crate) fn show(place: &Place, origin: bool) -> Result<Exit, Failure> {
     for rule in rules {
         screen.text(&line(&shown(rule), &rule.origin, origin));
     }
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    screen.delivered()?;
     Ok(Exit::Answered)
 }
 

@@ -14,7 +14,7 @@ use crate::{
     exit::{Exit, Failure},
     host::{Host, Missing, explain},
     question::{headline, said},
-    screen::Screen,
+    screen::say,
 };
 
 /// What `approve` decides.
@@ -49,9 +49,7 @@ pub(crate) async fn run(place: &Place, which: args::Question, decision: Decision
     let Some(came) = ask(&host, Asking { session, letter, key, then: Then::Rest }).await? else {
         return Ok(Exit::Answered);
     };
-    let mut screen = Screen::new();
-    screen.text(&format!("approval {approval}: {told}; {}", came.goes_on(session)));
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    say(&format!("approval {approval}: {told}; {}", came.goes_on(session)))?;
     Ok(Exit::Answered)
 }
 

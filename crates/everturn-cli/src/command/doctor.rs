@@ -35,7 +35,7 @@ pub(crate) async fn run(place: &Place, verify: bool) -> Result<Exit, Failure> {
     }
     let store = &host.config.store;
     screen.text(&format!("{store}: {sessions} sessions, schema known, {}", said(verify, findings)));
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    screen.delivered()?;
     Ok(if findings == 0 { Exit::Answered } else { Exit::Store })
 }
 

@@ -10,7 +10,7 @@ use crate::{
     asking::{Asking, Then, ask, conversation, new_key},
     exit::{Exit, Failure},
     host::{Host, Missing},
-    screen::Screen,
+    screen::say,
 };
 
 pub(crate) async fn run(
@@ -27,9 +27,7 @@ pub(crate) async fn run(
         return Ok(Exit::Answered);
     };
     let fork = came.id().map_or(String::new(), |id| id.to_string());
-    let mut screen = Screen::new();
-    screen.text(&fork);
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    say(&fork)?;
     eprintln!(
         "everturn: conversation {fork} is a fork of conversation {conversation} (`everturn steer {session} TEXT --conversation {fork}`)"
     );

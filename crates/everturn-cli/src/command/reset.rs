@@ -7,7 +7,7 @@ use crate::{
     asking::{Asking, Then, ask, conversation, new_key},
     exit::{Exit, Failure},
     host::{Host, Missing},
-    screen::Screen,
+    screen::say,
 };
 
 pub(crate) async fn run(
@@ -23,8 +23,6 @@ pub(crate) async fn run(
         return Ok(Exit::Answered);
     };
     let entry = came.id().map_or(String::new(), |id| format!(" at entry {id}"));
-    let mut screen = Screen::new();
-    screen.text(&format!("conversation {conversation} begins anew{entry}"));
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    say(&format!("conversation {conversation} begins anew{entry}"))?;
     Ok(Exit::Answered)
 }

@@ -12,7 +12,7 @@ use crate::{
     asking::{Asking, Came, Then, ask, conversation, new_key, outcome},
     exit::{Exit, Failure},
     host::{Host, Missing, explain},
-    screen::Screen,
+    screen::say,
 };
 
 pub(crate) async fn undo(place: &Place, session: SessionId, turn: TaskId) -> Result<Exit, Failure> {
@@ -21,12 +21,17 @@ pub(crate) async fn undo(place: &Place, session: SessionId, turn: TaskId) -> Res
     let key = new_key(&host, "undo");
     work(&host, Asking { session, letter: Letter::Undo { turn }, key, then: Then::Work }, |output| {
         let paths: Vec<String> = output.read()?;
-        Ok(match paths.as_slice() {
-            [] => format!("turn {turn} had changed no files"),
-            paths => format!("restored as before turn {turn}: {}", paths.join(", ")),
-        })
+        Ok(restored(turn, &paths))
     })
     .await
+}
+
+/// What the undoing of a turn has done.
+pub(super) fn restored(turn: TaskId, paths: &[String]) -> String {
+    match paths {
+        [] => format!("turn {turn} had changed no files"),
+        paths => format!("restored as before turn {turn}: {}", paths.join(", ")),
+    }
 }
 
 pub(crate) async fn compact(
@@ -66,8 +71,6 @@ async fn work(
             }
         }
     };
-    let mut screen = Screen::new();
-    screen.text(&clean::text(&said));
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    say(&clean::text(&said))?;
     Ok(Exit::Answered)
 }

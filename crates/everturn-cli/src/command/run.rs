@@ -80,16 +80,15 @@ async fn value(session: &LiveSession, asked: &Submission, signals: &mut Signals)
                 Signal::Interrupt => drop(asked.cancel().await?),
                 Signal::Terminate => {
                     session.close().await?;
-                    let message = format!("stopped in mid-turn; `everturn resume {}` goes on", session.id());
-                    return Err(Failure { exit: Exit::Stopped, message });
+                    return Err(Failure::stopped(session.id()));
                 }
             },
         }
     };
     let ended = exit(&answer)?;
     let mut screen = Screen::new();
-    screen.text(answer.read::<RawJson>()?.get());
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    screen.exact(answer.read::<RawJson>()?.get());
+    screen.delivered()?;
     Ok(ended)
 }
 

@@ -26,7 +26,7 @@ pub(crate) async fn run(place: &Place, query: SearchQuery, json: bool) -> Result
             screen.text(&format!("{}  entry {}  {}", hit.session, hit.entry, clean::line(&hit.excerpt)));
         }
     }
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    screen.delivered()?;
     if hits.is_empty() {
         eprintln!("everturn: no message has all of these words");
         return Ok(Exit::NotFound);

@@ -37,7 +37,7 @@ pub(crate) async fn run(
             }
         }
     }
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    screen.delivered()?;
     if query.after.is_none() && !json {
         let found = if is_filtered { "no session has these labels" } else { "the store has no sessions yet" };
         eprintln!("everturn: {found}");

@@ -1,22 +1,22 @@
 //! `everturn show ID`: a session's transcript, read without taking the session.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use everturn::{
-    Agent, Current, TurnRecord,
+    Agent, TurnRecord,
     approval::ApprovalRecord,
     entry::{EntryRecord, kind},
     id::SessionId,
-    message::{Message, Part},
+    message::{CallId, Message, Part},
     prompt::{Epoch, Prompt, Standing},
-    storage::ApprovalQuery,
+    storage::{ApprovalQuery, ApprovalRow},
     tool::ToolSpec,
 };
 
 use crate::{
     args::Place,
     exit::{Exit, Failure},
-    host::{Host, Missing},
+    host::{Host, Missing, current},
     screen::{Screen, asks, call, cost, decided, ended, moment},
 };
 
@@ -30,14 +30,13 @@ pub(crate) async fn run(place: &Place, id: SessionId, ids: bool) -> Result<Exit,
     let row = reader.row();
     screen.heading(row.new.title.as_deref().unwrap_or("(untitled)"));
     screen.note(&format!("session {id}, last used {} UTC", moment(row.used)));
-    let current = reader.snapshot::<Current>(()).await?.unwrap_or_default().conversation;
+    let current = current(&reader).await?;
     if let Some(agent) = reader.snapshot::<Agent>(current).await? {
         let model = agent.model.map_or("no model".into(), |model| model.to_string());
         screen.note(&format!("{model} in {}", agent.directory.as_deref().unwrap_or("no directory")));
     }
     let lineage = reader.conversation(current).await?.lineage;
-    let all = reader.store().approvals(ApprovalQuery::of(id)).await?;
-    let shown = Shown { approvals: all.into_iter().map(|row| row.record).collect() };
+    let shown = Shown::of(reader.store().approvals(ApprovalQuery::of(id)).await?);
     let mut after = None;
     loop {
         let page = reader.entries_after(&lineage, after, PAGE).await?;
@@ -50,22 +49,38 @@ pub(crate) async fn run(place: &Place, id: SessionId, ids: bool) -> Result<Exit,
             shown.entry(entry, &mut screen);
         }
     }
-    for approval in shown.approvals.iter().filter(|one| one.is_open()) {
+    for approval in shown.open() {
         screen.note(&asks(approval));
     }
     if reader.is_working().await? {
         screen.note(&format!("a turn was cut off or runs elsewhere; `everturn resume {id}` goes on"));
     }
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    screen.delivered()?;
     Ok(Exit::Answered)
 }
 
 /// What is shown beside the entries.
 struct Shown {
-    approvals: Vec<ApprovalRecord>,
+    /// What was asked about each call, oldest first.
+    approvals: HashMap<CallId, Vec<ApprovalRecord>>,
 }
 
 impl Shown {
+    fn of(rows: Vec<ApprovalRow>) -> Self {
+        let mut approvals: HashMap<_, Vec<_>> = HashMap::new();
+        for ApprovalRow { record, .. } in rows {
+            approvals.entry(CallId(format!("c{}", record.call))).or_default().push(record);
+        }
+        Self { approvals }
+    }
+
+    /// What nobody has decided, oldest first.
+    fn open(&self) -> Vec<&ApprovalRecord> {
+        let mut open: Vec<_> = self.approvals.values().flatten().filter(|one| one.is_open()).collect();
+        open.sort_by_key(|one| one.id);
+        open
+    }
+
     fn entry(&self, entry: &EntryRecord, screen: &mut Screen) {
         match entry.kind.as_str() {
             kind::TURN => {
@@ -90,8 +105,7 @@ impl Shown {
             }
             Message::System(_) => screen.note(&message.text()),
             Message::Result(result) => {
-                let is_its = |one: &&ApprovalRecord| format!("c{}", one.call) == result.call.0;
-                for approval in self.approvals.iter().filter(is_its) {
+                for approval in self.approvals.get(&result.call).into_iter().flatten() {
                     screen.note(&format!("  {}", decided(approval)));
                 }
                 let lines = result.text.lines().count();
@@ -123,7 +137,7 @@ impl Shown {
 pub(crate) async fn epochs(place: &Place, id: SessionId) -> Result<Exit, Failure> {
     let host = Host::open(place, Missing::Refuse).await?;
     let reader = host.harness.reader(id).await?;
-    let current = reader.snapshot::<Current>(()).await?.unwrap_or_default().conversation;
+    let current = current(&reader).await?;
     let lineage = reader.conversation(current).await?.lineage;
     let (mut screen, mut standing, mut after) = (Screen::new(), Standing::default(), None);
     loop {
@@ -147,7 +161,7 @@ pub(crate) async fn epochs(place: &Place, id: SessionId) -> Result<Exit, Failure
             standing.take(entry);
         }
     }
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    screen.delivered()?;
     Ok(Exit::Answered)
 }
 

@@ -1,7 +1,7 @@
 //! `everturn signal ID TASK NAME [JSON]`: tells a task that something happened, whoever runs its session.
 
 use everturn::{
-    ErrorKind, clean,
+    clean,
     id::{SessionId, TaskId},
     storage::{Posted, Receipt},
     task::Signal,
@@ -9,10 +9,10 @@ use everturn::{
 
 use crate::{
     args::Place,
-    asking::new_key,
+    asking::{new_key, wrong},
     exit::{Exit, Failure},
     host::{Host, Missing},
-    screen::Screen,
+    screen::say,
 };
 
 /// What is said, to whom, and under which key.
@@ -28,10 +28,7 @@ pub(crate) async fn run(place: &Place, told: Told) -> Result<Exit, Failure> {
     let Told { session, task, signal, key } = told;
     let host = Host::open(place, Missing::Refuse).await?;
     let key = key.unwrap_or_else(|| new_key(&host, "signal"));
-    let posted = host.harness.signal(session, &key, task, signal).await.map_err(|error| {
-        let is_wrong = matches!(error.kind(), ErrorKind::Invalid | ErrorKind::TooLarge);
-        if is_wrong { Failure::usage(error.to_string()) } else { error.into() }
-    })?;
+    let posted = host.harness.signal(session, &key, task, signal).await.map_err(wrong)?;
     let said = match posted {
         Posted::New => format!("it waits for whoever runs the session (everturn resume {session})"),
         Posted::Waiting => format!(
@@ -45,8 +42,6 @@ pub(crate) async fn run(place: &Place, told: Told) -> Result<Exit, Failure> {
             return Err(Failure { exit: Exit::Failed, message });
         }
     };
-    let mut screen = Screen::new();
-    screen.text(&format!("{}: {said}", clean::line(&key)));
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    say(&format!("{}: {said}", clean::line(&key)))?;
     Ok(Exit::Answered)
 }

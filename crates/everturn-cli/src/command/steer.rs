@@ -12,7 +12,7 @@ use crate::{
     asking::{Asking, Came, Then, ask, conversation, new_key},
     exit::{Exit, Failure},
     host::{Host, Missing},
-    screen::Screen,
+    screen::say,
 };
 
 /// What is said, and how.
@@ -42,9 +42,7 @@ pub(crate) async fn run(place: &Place, at: (SessionId, Where), said: Said) -> Re
         return Ok(Exit::Answered);
     };
     let record = find(&host, session, (conversation, &key, came)).await?;
-    let mut screen = Screen::new();
-    screen.text(&format!("{}: {}", clean::line(&key), became(&record, session, came)?));
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    say(&format!("{}: {}", clean::line(&key), became(&record, session, came)?))?;
     Ok(Exit::Answered)
 }
 

@@ -55,7 +55,7 @@ pub(crate) async fn run(
             }
         }
     }
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    screen.delivered()?;
     if views.is_empty() && !json {
         let none = if all { "has never had a task" } else { "works on nothing; --all lists what has ended" };
         eprintln!("everturn: session {id} {none}");

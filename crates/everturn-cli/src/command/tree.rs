@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use everturn::{
-    Current, SessionReader, TurnRecord,
+    SessionReader, TurnRecord,
     conversation::{Conversation, Lineage},
     id::{ConversationId, EntryId, SessionId, TaskId},
     storage::{EntryQuery, Only, Order, TaskQuery},
@@ -13,7 +13,7 @@ use everturn::{
 use crate::{
     args::Place,
     exit::{Exit, Failure},
-    host::{Host, Missing},
+    host::{Host, Missing, current},
     screen::{Screen, cost, ended},
 };
 
@@ -24,7 +24,7 @@ pub(crate) async fn run(place: &Place, id: SessionId) -> Result<Exit, Failure> {
     for (depth, line) in tree.lines() {
         screen.text(&format!("{}{}", "  ".repeat(depth), everturn::clean::line(&line)));
     }
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    screen.delivered()?;
     Ok(Exit::Answered)
 }
 
@@ -50,7 +50,7 @@ enum Line {
 impl Tree {
     async fn read(reader: &SessionReader) -> Result<Self, Failure> {
         let (store, session) = (reader.store(), reader.row().id);
-        let current = reader.snapshot::<Current>(()).await?.unwrap_or_default().conversation;
+        let current = current(reader).await?;
         let conversations = store.conversations(session).await?;
         let mut turns = HashMap::new();
         for conversation in &conversations {

@@ -33,7 +33,7 @@ pub(crate) async fn run(place: &Place, id: Option<SessionId>, json: bool) -> Res
             false => screen.text(&everturn::clean::line(&sum.shown(&name))),
         }
     }
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    screen.delivered()?;
     Ok(Exit::Answered)
 }
 

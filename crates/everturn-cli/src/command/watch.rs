@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use everturn::{Current, Cursor, SystemClock, id::SessionId};
+use everturn::{Cursor, SystemClock, id::SessionId};
 
 use crate::{
     args::Place,
     exit::{Exit, Failure},
     follow::try_line,
-    host::{Host, Missing},
+    host::{Host, Missing, current},
     screen::Screen,
     signal::Signals,
 };
@@ -21,7 +21,7 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     let host = Host::open(place, Missing::Refuse).await?;
     let reader = host.harness.reader(id).await?;
-    let conversation = reader.snapshot::<Current>(()).await?.unwrap_or_default().conversation;
+    let conversation = current(&reader).await?;
     let mut events = reader.events(Arc::new(SystemClock), conversation, from).await?;
     let (mut signals, mut screen, mut last) = (Signals::listen()?, Screen::new(), from);
     loop {
@@ -44,7 +44,7 @@ pub(crate) async fn run(
         }
     }
     screen.end_line();
-    screen.delivered().map_err(|fault| Failure::output(&fault))?;
+    screen.delivered()?;
     if let Some(last) = last {
         eprintln!("everturn: `everturn watch {id} --from {last}` goes on here");
     }

@@ -193,3 +193,23 @@ fn a_steer_that_declines_answers_what_is_asked() {
     script.says("done");
     first.ended().well();
 }
+
+// Approved from elsewhere while its process was gone, a call was refused after all by the next `run`, for want of anyone to ask.
+// Guards: a decision that was made stands, whoever goes on.
+#[test]
+fn what_was_approved_runs_also_where_nobody_can_be_asked() {
+    let (place, script) = (Place::new(), Script::new());
+    asking(&place, &script, &[write("b.txt", "b")]).kill();
+    let id = place.newest();
+    place.run(&["approve", &id]).well();
+    assert!(!place.path().join("b.txt").exists(), "deciding runs nothing");
+
+    let next = Running::start(&place, &["run", "--session", &id, "and then?", "--model", &script.model]);
+    let results = results(&script.asked());
+    assert!(results[0].contains("created"), "{results:?}");
+    script.says("b is there");
+    script.asked();
+    script.says("nothing more");
+    assert_eq!(next.ended().well(), "nothing more\n");
+    assert!(place.path().join("b.txt").exists());
+}

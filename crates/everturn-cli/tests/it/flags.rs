@@ -26,6 +26,21 @@ fn a_structured_answer_is_the_value_and_nothing_else() {
     place.run(&["run", "x", "--output-schema", "schema.json"]).refused(2, "no JSON object");
 }
 
+// The value went through what cleans text for terminals: characters that JSON may hold as they are were taken out of it.
+// Guards: a program reads exactly what the model gave.
+#[test]
+fn a_structured_answer_is_printed_as_it_is_where_no_terminal_reads_it() {
+    let (place, script) = (Place::new(), Script::new());
+    place.write("schema.json", r#"{"type": "object"}"#);
+    let arguments = ["run", "go", "--output-schema", "schema.json", "--model", &script.model];
+    let first = Running::start(&place, &arguments);
+    script.asked();
+    let escaped = r#""escaped": "\u001b[31m \ud83d\ude00", "looks": "\\ud83d \\u001b""#;
+    let value = format!("{{{escaped},\t\"raw\": \"a\u{7f}b\u{9b}c\u{202e}d\"}}");
+    script.says(&value);
+    assert_eq!(first.ended().well(), format!("{value}\n"));
+}
+
 #[test]
 fn a_budget_that_is_used_up_fails_the_turn() {
     let (place, script) = (Place::new(), Script::new());

@@ -179,7 +179,7 @@ impl<'a> Layout<'a> {
 
     /// The same as a provider would count it, by how it counted all of it, where that is more.
     pub(super) fn counted(&self, tokens: u64) -> u64 {
-        let all = (self.told + self.kept(0)).max(1);
+        let all = self.all().max(1);
         let more = u128::from(tokens) * u128::from(self.tokens.max(all)) / u128::from(all);
         u64::try_from(more).unwrap_or(u64::MAX)
     }

@@ -33,27 +33,9 @@ pub(super) fn of_tools(tools: &[ToolSpec]) -> u64 {
     tools.iter().map(|tool| of_bytes(bytes(tool)) + PER_MESSAGE).sum()
 }
 
-/// An estimate of the tokens of a request: what the provider last reported, and [`weigh`] of what came after; all of it,
-/// tools included, where nothing was reported.
-///
-/// A report is taken at its word: it says what stood before its message when the message was made. Whoever has a context
-/// that was cut or edited since asks [`tokens_of`].
-///
-/// ```
-/// use everturn_core::{compaction::estimate, message::{Assistant, Message, Usage}};
-///
-/// let usage = Usage { input: Some(900), output: Some(50), ..Usage::default() };
-/// let answer = Message::Assistant(Assistant { usage: Some(usage), ..Assistant::default() });
-/// let messages = [Message::user("a long question"), answer, Message::user("And now?")];
-/// assert_eq!(estimate(&messages.map(Into::into), &[]), 950 + 2 + 4);
-/// ```
-pub fn estimate(messages: &[Arc<Message>], tools: &[ToolSpec]) -> u64 {
-    let report = messages.iter().enumerate().rev().find_map(|(at, message)| Some((at, reported(message)?)));
-    from_report(messages, tools, report)
-}
-
-/// An estimate of the tokens that a context has as a request, as [`estimate`]. A report from before a head, an edit or an
-/// epoch is of another context, and left aside.
+/// An estimate of the tokens that a context has as a request: what the provider last reported, and [`weigh`] of what came
+/// after; all of it, tools included, where nothing was reported. A report from before a head, an edit or an epoch is of
+/// another context, and left aside.
 ///
 /// ```
 /// use everturn_core::{compaction::tokens_of, context::Context};

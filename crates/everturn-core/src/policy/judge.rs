@@ -114,6 +114,12 @@ impl Policy {
         Self { is_attended: false, ..self }
     }
 
+    /// The same for a call that somebody was asked about and has decided: whether anyone can be asked now no longer matters.
+    #[must_use]
+    pub fn attended(self) -> Self {
+        Self { is_attended: true, ..self }
+    }
+
     /// Judges a call by all its acts: the strictest verdict holds, and of those the first.
     pub fn verdict(&self, call: &Judged<'_>) -> Verdict {
         let of_name = [Act::Tool(call.tool.into())];

@@ -133,7 +133,7 @@ fn a_total_from_before_there_were_prices_reads_as_the_sum_of_its_rows() {
     let row: UsageRow = RawJson::parse(row).unwrap().read().unwrap();
     let total: Total = RawJson::parse(r#"{"requests":1,"usage":{"input":3}}"#).unwrap().read().unwrap();
     assert_eq!([row].iter().collect::<Total>(), total);
-    assert_eq!((total.cost, total.unpriced()), (None, 1));
+    assert_eq!((total.cost, total.priced), (None, 0));
 }
 
 /// A tree of accounts: each task spends from its own and from all above it.

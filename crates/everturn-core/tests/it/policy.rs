@@ -367,3 +367,11 @@ fn stored_verdicts_and_hashes_stay_what_they_are() {
         [policy.clone().trusted(), policy.clone().unattended(), policy.clone().otherwise(Effect::Ask)];
     assert!(others.iter().all(|other| other.hash() != policy.hash()));
 }
+
+#[test]
+fn for_what_was_decided_an_ask_is_an_ask_whoever_is_there() {
+    let policy = policy(&[(Layer::User, "ask exec(git push **)"), (Layer::User, "deny exec(rm **)")]);
+    let decided = policy.clone().unattended().attended();
+    assert_eq!(judge(&decided, &argv("git push")), judge(&policy, &argv("git push")));
+    assert_eq!(judge(&decided, &argv("rm a")).effect, Effect::Deny, "what a rule denies stays denied");
+}

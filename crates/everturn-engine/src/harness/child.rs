@@ -238,6 +238,10 @@ impl Task for AgentTask {
     ) -> Result<Step<Self>, TaskError> {
         let shared = shared(&self.0)?;
         let mut tx = cx.begin().await?;
+        if let (AgentState::Starting, Some(undo)) = (&state, tx.undoing()) {
+            // Its turn would work on files that are being restored.
+            return Ok(Step::wait_tasks([undo.id], WaitPolicy::AllSettled, state).with(tx));
+        }
         match state {
             AgentState::Starting => {
                 let start = Start { owner: cx.id(), parent: cx.conversation(), spawn: &input.spawn };

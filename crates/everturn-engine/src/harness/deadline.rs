@@ -1,9 +1,11 @@
-//! The deadline of a turn: a timer below it, which survives whoever runs the turn.
+//! The deadline of a turn, and of an input that waits for one: a timer, which survives whoever runs the session.
+
+use std::sync::Arc;
 
 use everturn_core::{
     Error, Result,
     clock::Timestamp,
-    id::TaskId,
+    id::{ConversationId, TaskId},
     json::RawJson,
     task::{
         TaskOutcome, TaskRecord, TaskState,
@@ -19,7 +21,8 @@ use crate::{
 /// Why a turn is cancelled whose deadline has passed.
 const REASON: &str = "its deadline has passed";
 
-/// Deadlines as tasks: each belongs to a turn, and keeps nobody busy.
+/// Deadlines as tasks: each belongs to a turn, or, before there is one, to the queue of its conversation; and keeps nobody
+/// busy.
 pub(super) struct DeadlineTask;
 
 impl Task for DeadlineTask {
@@ -30,11 +33,17 @@ impl Task for DeadlineTask {
 
     fn start(&self, _: &Timestamp) {}
 
-    async fn step(&self, cx: &TaskContext, _: &Timestamp, (): ()) -> Result<Step<Self>, TaskError> {
+    async fn step(&self, cx: &TaskContext, until: &Timestamp, (): ()) -> Result<Step<Self>, TaskError> {
         let mut tx = cx.begin().await?;
         let own = tx.task(cx.id()).ok_or_else(|| Error::conflict("its turn has ended"))?;
-        if let Some(turn) = own.owner.filter(|turn| tx.task(*turn).is_some()) {
-            tx.abort_task(turn, REASON, Reach::Ordinary).await?;
+        match own.owner {
+            Some(turn) if tx.task(turn).is_some() => {
+                tx.abort_task(turn, REASON, Reach::Ordinary).await?;
+            }
+            Some(_) => {}
+            // The clock was set back meanwhile.
+            None if tx.time() < *until => return Ok(Step::sleep(*until, ())),
+            None => tx.end_overdue(own.conversation),
         }
         Ok(Step::done(()).with(tx))
     }
@@ -43,9 +52,27 @@ impl Task for DeadlineTask {
 impl Transaction {
     /// Stages the timer of a turn.
     pub(super) fn set_deadline(&mut self, turn: &TaskRecord, until: Timestamp) -> Result<()> {
-        let new = NewTask::of::<DeadlineTask>(turn.conversation, &until)?;
+        self.set_timer(turn.conversation, Some(turn.id), until)
+    }
+
+    /// Stages the timer of an input that waits in a conversation.
+    pub(super) fn set_queue_deadline(
+        &mut self,
+        conversation: ConversationId,
+        until: Timestamp,
+    ) -> Result<()> {
+        self.set_timer(conversation, None, until)
+    }
+
+    fn set_timer(
+        &mut self,
+        conversation: ConversationId,
+        owner: Option<TaskId>,
+        until: Timestamp,
+    ) -> Result<()> {
+        let new = NewTask::of::<DeadlineTask>(conversation, &until)?;
         let id = TaskId(self.mint());
-        let task = self.record_of_task(id, NewTask { owner: Some(turn.id), background: true, ..new })?;
+        let task = self.record_of_task(id, NewTask { owner, background: true, ..new })?;
         let state = TaskState::Sleeping { checkpoint: RawJson::of(&())?, until };
         self.put_task(TaskRecord { state, ..task });
         Ok(())
@@ -53,14 +80,24 @@ impl Transaction {
 
     /// Ends the timer of a turn that is over.
     pub(super) fn clear_deadline(&mut self, turn: TaskId) {
-        for below in self.below(Above::Task(turn)) {
-            let is_timer = |task: &TaskRecord| task.kind == DeadlineTask::NAME && task.abort.is_none();
-            if Forest::task(self, below).is_some_and(|task| is_timer(&task)) {
-                self.end_task(
-                    below,
-                    TaskOutcome::Aborted { reason: "its turn is over".into(), output: None },
-                );
-            }
+        for timer in self.timers(Above::Task(turn)) {
+            self.end_timer(timer.id, "its turn is over");
         }
+    }
+
+    /// Ends the timer of an input that no longer waits. Where several wait for the same moment, there are as many timers.
+    pub(super) fn clear_queue_deadline(&mut self, conversation: ConversationId, until: Timestamp) {
+        let is_its = |task: &Arc<TaskRecord>| task.input.read().is_ok_and(|at: Timestamp| at == until);
+        let timer = self.timers(Above::Conversation(conversation)).into_iter().find(is_its);
+        timer.into_iter().for_each(|timer| self.end_timer(timer.id, "its input no longer waits"));
+    }
+
+    fn timers(&self, above: Above) -> Vec<Arc<TaskRecord>> {
+        let below = self.below(above).into_iter().filter_map(|id| Forest::task(self, id));
+        below.filter(|task| task.kind == DeadlineTask::NAME && task.abort.is_none()).collect()
+    }
+
+    fn end_timer(&mut self, timer: TaskId, reason: &str) {
+        self.end_task(timer, TaskOutcome::Aborted { reason: reason.into(), output: None });
     }
 }

@@ -1,9 +1,10 @@
 //! The inbox of a conversation: what waits, and how it leaves the queue. Each that waits leaves it once.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use everturn_core::{
     Result,
+    clock::Timestamp,
     entry::{Entry, kind},
     id::{ConversationId, EntryId, SubmissionId, TaskId},
     message::{Message, User},
@@ -11,8 +12,21 @@ use everturn_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Shared, input::Written, turn};
+use super::{
+    Shared,
+    input::{TurnOptions, Written},
+    turn,
+};
 use crate::{Transaction, session::check_entry};
+
+/// Why inputs are returned to a conversation that takes no more work.
+pub(super) const GONE: &str = "what the conversation belongs to has ended";
+
+/// Why inputs are returned that waited for what has ended without a word.
+const LEFT: &str = "what ran before it broke off";
+
+/// Why an input is returned that has waited for longer than it may.
+const OVERDUE: &str = "its deadline has passed while it waited";
 
 /// How many of those that wait leave the queue at once.
 ///
@@ -62,7 +76,7 @@ impl Transaction {
         queued
     }
 
-    /// Stages what is handed to a conversation in which no turn runs.
+    /// Stages what is handed to a conversation in which no turn runs. While files are restored, no turn begins: it waits.
     pub(super) async fn begin_with(&mut self, shared: &Shared, submission: SubmissionRecord) -> Result<()> {
         match submission.queued().map(|queued| queued.delivery) {
             Some(Delivery::Write) => self.place_write(&submission),
@@ -70,6 +84,7 @@ impl Transaction {
                 self.settle(&submission, End::Returned { reason: "no turn runs that it could steer".into() });
                 Ok(())
             }
+            _ if self.undoing().is_some() => self.enqueue(submission),
             _ => turn::admit(shared, self, submission).await,
         }
     }
@@ -93,14 +108,44 @@ impl Transaction {
         if let Some(entry) = submission.queued().and_then(|queued| queued.entry.as_ref()) {
             check_entry(&entry.read::<Written>()?.into_entry()?, self.limits())?;
         }
+        if let Some(deadline) = deadline_of(&submission) {
+            self.set_queue_deadline(submission.conversation, deadline)?;
+        }
         self.put_submission(submission);
         Ok(())
     }
 
     /// Stages the end of a submission that came to no turn.
     pub(super) fn settle(&mut self, submission: &SubmissionRecord, end: End) {
+        self.stop_timer(submission);
+        self.put_end(submission, end);
+    }
+
+    /// Stages that nobody has to look when the deadline of an input passes: it waits no more.
+    fn stop_timer(&mut self, submission: &SubmissionRecord) {
+        if let Some(deadline) = deadline_of(submission) {
+            self.clear_queue_deadline(submission.conversation, deadline);
+        }
+    }
+
+    fn put_end(&mut self, submission: &SubmissionRecord, end: End) {
         let state = SubmissionState::Settled { end, place: None };
         self.put_submission(SubmissionRecord { state, ..submission.clone() });
+    }
+
+    /// What waits in a conversation and has waited for longer than it may.
+    fn overdue(&self, conversation: ConversationId) -> Vec<Arc<SubmissionRecord>> {
+        let mut overdue = self.queued(conversation);
+        overdue.retain(|one| deadline_of(one).is_some_and(|deadline| deadline <= self.time()));
+        overdue
+    }
+
+    /// Returns what has waited in a conversation for longer than it may. For a timer that has gone off: the others of the
+    /// same moment go off too, and find nothing.
+    pub(super) fn end_overdue(&mut self, conversation: ConversationId) {
+        for late in self.overdue(conversation) {
+            self.put_end(&late, End::Returned { reason: OVERDUE.into() });
+        }
     }
 
     /// Appends what waits to be written in a conversation.
@@ -148,13 +193,55 @@ impl Transaction {
         for late in self.waiting(conversation, is_late) {
             self.settle(&late, End::Returned { reason: "the turn that it should steer is over".into() });
         }
+        for late in self.overdue(conversation) {
+            self.settle(&late, End::Returned { reason: OVERDUE.into() });
+        }
         let next = shared.settings().follow_ups.of(self.queued(conversation));
         let Some(first) = next.first().cloned() else { return Ok(()) };
         // Those begin a turn together that want the same of it.
         let options = |one: &SubmissionRecord| one.queued().and_then(|queued| queued.options.clone());
         let together = next.iter().take_while(|one| options(one) == options(&first));
-        let together = together.map(|one| SubmissionRecord::clone(one)).collect();
+        let together: Vec<_> = together.map(|one| SubmissionRecord::clone(one)).collect();
+        together.iter().for_each(|one| self.stop_timer(one));
         turn::admit_later(self, together)
+    }
+
+    /// Lets all queues go on before which nothing runs any more.
+    pub(super) async fn go_on_all(&mut self, shared: &Shared) -> Result<()> {
+        for conversation in self.left_waiting().await? {
+            match self.takes_work(conversation) {
+                true => self.go_on(shared, conversation)?,
+                false => self.give_back_all(conversation, GONE)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what waits while nothing runs that it could wait for; what is to be kept goes on.
+    pub(super) async fn pick_up(&mut self, shared: &Shared) -> Result<()> {
+        if self.undoing().is_some() {
+            return Ok(());
+        }
+        for conversation in self.left_waiting().await? {
+            match self.takes_work(conversation) {
+                true => self.give_back(shared, conversation, LEFT)?,
+                false => self.give_back_all(conversation, GONE)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The conversations in which something waits and no turn runs.
+    async fn left_waiting(&self) -> Result<BTreeSet<ConversationId>> {
+        let live: Vec<_> = self.session().0.state().live.submissions.keys().copied().collect();
+        let live = live.into_iter().filter_map(|id| self.submission(id)).filter(|one| one.queued().is_some());
+        let mut left: BTreeSet<_> = live.map(|one| one.conversation).collect();
+        left.retain(|conversation| self.live_turn(*conversation).is_none());
+        for conversation in &left {
+            // Whose work it is has to be known.
+            self.conversation(*conversation).await?;
+        }
+        Ok(left)
     }
 
     /// Returns what waits behind a turn that failed; what is to be kept goes on.
@@ -184,6 +271,13 @@ impl Transaction {
 pub(super) fn said(submission: &SubmissionRecord) -> Entry {
     let parts = submission.queued().map(|queued| queued.parts.clone()).unwrap_or_default();
     Entry::new(kind::USER).message(Message::User(User { parts }))
+}
+
+/// Until when an input may wait for its turn. What is only to be written may for ever.
+fn deadline_of(submission: &SubmissionRecord) -> Option<Timestamp> {
+    let queued = submission.queued().filter(|queued| queued.entry.is_none())?;
+    // What newer code wrote and this cannot read is told when it begins a turn.
+    queued.options.as_ref()?.read::<TurnOptions>().ok()?.deadline
 }
 
 /// Where an input stands that was placed with a turn's first.

@@ -79,7 +79,7 @@ pub struct TurnOptions {
     /// How much the turn and its sub-agents may spend.
     #[serde(skip_serializing_if = "Budget::is_unlimited")]
     pub budget: Budget,
-    /// When the turn ends cancelled, if it has not ended by then.
+    /// When the turn ends cancelled, if it has not ended by then; an input that still waits for its turn is returned then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
     /// The JSON schema that the answer has to fit.
@@ -165,7 +165,8 @@ impl Input {
         self
     }
 
-    /// The same input for a turn that ends cancelled at a moment, if it has not ended by then.
+    /// The same input for a turn that ends cancelled at a moment, if it has not ended by then. Where it still waits for its
+    /// turn, it is returned.
     #[must_use]
     pub fn deadline(mut self, moment: Timestamp) -> Self {
         self.options.deadline = Some(moment);

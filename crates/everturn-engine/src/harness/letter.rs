@@ -327,4 +327,11 @@ impl Postman for HarnessMail {
             tx.act(&shared, opened, &mail.actor).await
         })
     }
+
+    fn pick_up<'a>(&'a self, tx: &'a mut Transaction) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let shared = self.0.upgrade().ok_or_else(|| Error::closed("its harness is gone"))?;
+            tx.pick_up(&shared).await
+        })
+    }
 }

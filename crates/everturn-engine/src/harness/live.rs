@@ -6,17 +6,17 @@ use everturn_core::{
     Error, Result,
     conversation::Ownership,
     id::{ConversationId, EntryId, SubmissionId, TaskId},
-    storage::{SubmissionFilter, SubmissionQuery, TaskQuery},
+    storage::{SubmissionFilter, SubmissionQuery},
     submission::SubmissionRecord,
     task::{
-        Signal, TaskState,
+        Signal,
         tree::{Aborting, Reach},
     },
 };
 
 use super::{
     Shared, agent::Current, conversation::ConversationHandle, submission::Submission, task::TaskHandle,
-    turn::TurnTask,
+    verbs::ended_turn,
 };
 use crate::{
     NewTask, Session,
@@ -265,10 +265,8 @@ impl LiveSession {
 
     /// The conversation of an ended turn, and the entry that keeps it.
     pub(super) async fn end_of(&self, turn: TaskId) -> Result<Option<(ConversationId, EntryId)>> {
-        let query = TaskQuery::one(self.id(), turn);
-        let Some(task) = self.shared().opener.store.tasks(query).await?.pop() else { return Ok(None) };
-        let TaskState::Ended { outcome } = &task.state else { return Ok(None) };
-        let entry = outcome.output().filter(|_| task.kind == TurnTask::NAME).map(|output| output.read());
+        let Some(task) = ended_turn(self, turn).await? else { return Ok(None) };
+        let entry = task.outcome().and_then(|outcome| outcome.output()).map(|output| output.read());
         Ok(entry.transpose()?.map(|entry| (task.conversation, entry)))
     }
 

@@ -10,6 +10,7 @@ use everturn_core::{
 use super::{
     Shared,
     history::{TurnEnd, TurnRecord},
+    inbox::GONE,
     turn::{Ending, Turn},
 };
 use crate::Transaction;
@@ -46,7 +47,7 @@ pub(super) async fn end(
     }
     match &outcome {
         _ if !tx.takes_work(conversation) => {
-            tx.give_back_all(conversation, "what the conversation belongs to has ended")?;
+            tx.give_back_all(conversation, GONE)?;
         }
         TurnEnd::Answered | TurnEnd::HandedOff | TurnEnd::Cancelled { .. } => {
             tx.go_on(shared, conversation)?;

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Weak,
+    sync::{Arc, Weak},
 };
 
 use everturn_core::{
@@ -13,7 +13,7 @@ use everturn_core::{
     id::{ConversationId, TaskId},
     message::Message,
     storage::{EntryQuery, Order},
-    task::TaskFailure,
+    task::{TaskFailure, TaskRecord},
 };
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ use super::{
     event::task_of,
     files::{Changes, FileChange, Image, contents, hash, keep},
     live::LiveSession,
-    turn::shared,
+    turn::{TurnTask, shared},
 };
 use crate::{
     NewTask, Session, Transaction,
@@ -80,11 +80,12 @@ impl Task for UndoTask {
             UndoState::Restoring(files) => {
                 if let Err(error) = undoing.restore(&files).await {
                     undoing.roll_back(&files).await;
-                    return Ok(Step::fail(TaskFailure::new("not_restored", error.to_string())));
+                    return undoing.fail(TaskFailure::new("not_restored", error.to_string())).await;
                 }
                 let paths: Vec<String> = files.into_iter().map(|file| file.path).collect();
                 let mut tx = cx.begin().await?;
                 tx.append_for(Some(cx.id()), cx.conversation(), note(&input.turns, &paths))?;
+                tx.go_on_all(&shared).await?;
                 Ok(Step::done(paths).with(tx))
             }
         }
@@ -96,11 +97,30 @@ impl Task for UndoTask {
         _: &UndoInput,
         state: UndoState,
     ) -> Result<Aborted<Self>, TaskError> {
+        self.give_up(cx, state).await
+    }
+
+    async fn fault(
+        &self,
+        cx: &TaskContext,
+        _: &UndoInput,
+        state: UndoState,
+        _: &TaskFailure,
+    ) -> Result<Remains<Self>, TaskError> {
+        self.give_up(cx, state).await
+    }
+}
+
+impl UndoTask {
+    /// Ends an undo that was cut off: the files are as they were before it, and whoever waited for it goes on.
+    async fn give_up(&self, cx: &TaskContext, state: UndoState) -> Result<Remains<Self>, TaskError> {
         let shared = shared(&self.0)?;
         if let UndoState::Restoring(files) = state {
             Undoing::of(&shared, cx).await?.roll_back(&files).await;
         }
-        Ok(Remains::default())
+        let mut tx = cx.begin().await?;
+        tx.go_on_all(&shared).await?;
+        Ok(Remains::default().with(tx))
     }
 }
 
@@ -138,7 +158,7 @@ impl<'a> Undoing<'a> {
         if !changed.is_empty() {
             let (turns, changed) = (named(turns), changed.join(", "));
             let message = format!("undo {turns}: changed since: {changed}; nothing was restored");
-            return Ok(Step::fail(TaskFailure::new("changed_since", message)));
+            return self.fail(TaskFailure::new("changed_since", message)).await;
         }
         let mut tx = self.cx.begin().await?;
         for file in &files {
@@ -147,6 +167,13 @@ impl<'a> Undoing<'a> {
             }
         }
         Ok(Step::go(UndoState::Restoring(files)).with(tx))
+    }
+
+    /// Ends the undo that restores nothing; whoever waited for it goes on.
+    async fn fail(&self, why: TaskFailure) -> Result<Step<UndoTask>, TaskError> {
+        let mut tx = self.cx.begin().await?;
+        tx.go_on_all(self.shared).await?;
+        Ok(Step::fail(why).with(tx))
     }
 
     /// Restores files. What was restored already stays.
@@ -284,16 +311,29 @@ fn named(turns: &[TaskId]) -> String {
 }
 
 impl Transaction {
-    /// Stages the undoing of turns of a conversation.
+    /// Stages the undoing of turns of a conversation; where they are being undone, that is it. The files are the session's:
+    /// none of its turns begins until it has ended.
     ///
-    /// Errors: `Conflict` while a turn runs in it.
+    /// Errors: `Conflict` while a turn or an undo of others runs in the session.
     pub(super) fn undo(&mut self, conversation: ConversationId, turns: Vec<TaskId>) -> Result<TaskId> {
-        if let Some(busy) = self.live_turn(conversation) {
+        if let Some(busy) = self.at_work(TurnTask::NAME).first() {
             let message = format!("undo {}: turn {} runs; cancel it or wait for it", named(&turns), busy.id);
             return Err(Error::conflict(message));
         }
-        let new = NewTask::of::<UndoTask>(conversation, &UndoInput { turns })?;
-        self.create_task(new)
+        let input = UndoInput { turns };
+        match self.undoing() {
+            None => self.create_task(NewTask::of::<UndoTask>(conversation, &input)?),
+            Some(other) if other.abort.is_none() && other.input.read::<UndoInput>()? == input => Ok(other.id),
+            Some(other) => {
+                let turns = named(&input.turns);
+                Err(Error::conflict(format!("undo {turns}: undo {} runs; wait for it", other.id)))
+            }
+        }
+    }
+
+    /// The undo that runs on the session's files.
+    pub(super) fn undoing(&self) -> Option<Arc<TaskRecord>> {
+        self.at_work(UndoTask::NAME).pop()
     }
 }
 
@@ -301,13 +341,15 @@ impl LiveSession {
     /// Restores the files that a turn and its sub-agents have changed, by tools that write files; the model is told. What commands
     /// did is not covered. Gives the files.
     ///
-    /// Promise: all of them or none. Errors: `NotFound` when no such turn has ended; `Conflict` while a turn runs in its
-    /// conversation, and where a file has changed since, naming it.
+    /// Promise: all of them or none. No turn of the session begins meanwhile: what is handed over waits until it has ended.
+    /// Errors: `NotFound` when no such turn has ended; `Conflict` while a turn or another undo runs in the session, and where a
+    /// file has changed since, naming it.
     pub async fn undo(&self, turn: TaskId) -> Result<Vec<String>> {
-        let (conversation, _) = self.end_of(turn).await?.ok_or_else(|| {
-            Error::not_found(format!("undo turn {turn} of session {}: no such turn has ended", self.id()))
-        })?;
-        self.undo_all(conversation, vec![turn]).await
+        self.resume();
+        let mut tx = self.begin().await?;
+        let task = tx.undo_turn(turn).await?;
+        tx.commit().await?;
+        self.undone(task).await
     }
 
     /// The same for turns of a conversation.
@@ -320,6 +362,11 @@ impl LiveSession {
         let mut tx = self.begin().await?;
         let task = tx.undo(conversation, turns)?;
         tx.commit().await?;
+        self.undone(task).await
+    }
+
+    /// Waits for the end of an undo; gives the files.
+    async fn undone(&self, task: TaskId) -> Result<Vec<String>> {
         let ended = self.task::<UndoTask>(task).ended().await?;
         match ended.output()? {
             Some(paths) if ended.outcome().is_completed() => Ok(paths),

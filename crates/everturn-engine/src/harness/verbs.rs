@@ -7,7 +7,7 @@ use everturn_core::{
     id::{ConversationId, EntryId, SubmissionId, TaskId},
     storage::{SubmissionFilter, SubmissionQuery, TaskQuery},
     submission::{End, Queued, SubmissionState},
-    task::{TaskState, tree::Reach},
+    task::{TaskRecord, tree::Reach},
 };
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
     settle::reset_entry,
     turn::TurnTask,
 };
-use crate::{Transaction, task::Task};
+use crate::{Session, Transaction, task::Task};
 
 impl Transaction {
     /// Stages what is handed to a conversation; a request id that it knows gives the first submission.
@@ -38,15 +38,26 @@ impl Transaction {
         if let Some(options) = &queued.options {
             shared.check_options(&options.read()?)?;
         }
-        if let Some(turn) = self.live_turn(conversation).filter(|_| rejects) {
-            let message = format!("submit to conversation {conversation}: turn {} runs", turn.id);
-            return Err(Error::conflict(message));
+        if rejects {
+            self.check_idle(conversation)?;
         }
         let mut submission = self.new_submission(conversation, request, queued);
         submission.actor = actor.into();
         let id = submission.id;
         self.hand_over(shared, submission).await?;
         Ok(id)
+    }
+
+    /// Proves that a turn could begin in a conversation now.
+    ///
+    /// Errors: `Conflict`.
+    fn check_idle(&self, conversation: ConversationId) -> Result<()> {
+        let what = match (self.live_turn(conversation), self.undoing()) {
+            (Some(turn), _) => format!("turn {}", turn.id),
+            (None, Some(undo)) => format!("undo {}", undo.id),
+            (None, None) => return Ok(()),
+        };
+        Err(Error::conflict(format!("submit to conversation {conversation}: {what} runs")))
     }
 
     /// Stages that an input is taken back.
@@ -134,16 +145,15 @@ impl Transaction {
     }
 
     /// Stages the undoing of a turn that has ended.
+    ///
+    /// Errors: `NotFound` when no such turn has; as [`undo`](Self::undo).
     pub(super) async fn undo_turn(&mut self, turn: TaskId) -> Result<TaskId> {
-        let query = TaskQuery::one(self.session().id(), turn);
-        let task = self.session().store().tasks(query).await?.pop();
-        let ended = |task: &everturn_core::task::TaskRecord| {
-            task.kind == TurnTask::NAME && matches!(task.state, TaskState::Ended { .. })
-        };
-        match task.filter(ended) {
-            Some(task) => self.undo(task.conversation, vec![turn]),
-            None => Err(Error::not_found(format!("undo turn {turn}: no such turn has ended"))),
-        }
+        let ended = ended_turn(self.session(), turn).await?;
+        let ended = ended.ok_or_else(|| {
+            let session = self.session().id();
+            Error::not_found(format!("undo turn {turn} of session {session}: no such turn has ended"))
+        })?;
+        self.undo(ended.conversation, vec![turn])
     }
 
     /// Stages a compaction that somebody asked for.
@@ -173,4 +183,10 @@ impl Transaction {
         }
         self.append(conversation, reset_entry(hand_off))
     }
+}
+
+/// The record of a turn that has ended; none where no such turn has.
+pub(super) async fn ended_turn(session: &Session, turn: TaskId) -> Result<Option<TaskRecord>> {
+    let found = session.store().tasks(TaskQuery::one(session.id(), turn)).await?.pop();
+    Ok(found.filter(|task| task.kind == TurnTask::NAME && !task.is_live()))
 }

@@ -30,6 +30,8 @@ pub(crate) struct Live {
     asked_by: HashMap<TaskId, BTreeSet<ApprovalId>>,
     below: HashMap<Above, BTreeSet<TaskId>>,
     waiters: HashMap<TaskId, BTreeSet<TaskId>>,
+    /// The live tasks of each kind.
+    kinds: HashMap<String, BTreeSet<TaskId>>,
     /// How many live tasks work for a conversation, and whose work it is.
     places: HashMap<ConversationId, (usize, Option<TaskId>)>,
     owned: HashMap<TaskId, BTreeSet<ConversationId>>,
@@ -53,6 +55,11 @@ impl Live {
     /// All live tasks, in the order of their ids.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = &Arc<TaskRecord>> {
         self.tasks.values()
+    }
+
+    /// The live tasks of a kind, in the order of their ids.
+    pub(crate) fn of_kind(&self, kind: &str) -> Vec<TaskId> {
+        self.kinds.get(kind).map_or_else(Vec::new, |ids| ids.iter().copied().collect())
     }
 
     /// Whether a conversation is anyone's place: something runs, rests or waits in it.
@@ -150,6 +157,10 @@ impl Live {
         for member in task.members() {
             self.waiters.entry(*member).or_default().insert(id);
         }
+        match self.kinds.get_mut(&task.kind) {
+            Some(ids) => _ = ids.insert(id),
+            None => _ = self.kinds.insert(task.kind.clone(), BTreeSet::from([id])),
+        }
         let place = self.places.entry(conversation).or_insert((0, owner));
         place.0 += 1;
         if let (1, Some(owner)) = *place {
@@ -164,6 +175,7 @@ impl Live {
         for member in task.members() {
             remove(&mut self.waiters, member, &id);
         }
+        remove(&mut self.kinds, &task.kind, &id);
         if let Some((count, owner)) = self.places.get_mut(&conversation) {
             *count -= 1;
             if let (0, owner) = (*count, *owner) {

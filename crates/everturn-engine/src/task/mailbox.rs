@@ -26,10 +26,13 @@ const REST: Duration = Duration::from_millis(100);
 /// How much of why mail was refused is kept, in bytes.
 const REFUSAL_MAX: usize = 4 << 10;
 
-/// Does what mail asks that is not about a task.
+/// Does what mail asks that is not about a task, and looks after what nobody has taken.
 pub(crate) trait Postman: Send + Sync {
     /// Stages what is asked; gives the id of what came of it, where something did.
     fn act<'a>(&'a self, tx: &'a mut Transaction, mail: &'a Mail) -> BoxFuture<'a, Result<Option<u64>>>;
+
+    /// Stages what becomes of what waits while nothing runs that it could wait for: a task has ended and left nothing.
+    fn pick_up<'a>(&'a self, tx: &'a mut Transaction) -> BoxFuture<'a, Result<()>>;
 }
 
 /// The body of mail that signals a task.

@@ -22,7 +22,8 @@ const BYTES_MAX: u64 = 1 << 20;
 const RESTART: &str = "restart";
 
 /// Counts an attempt for each task that is about to run and that an earlier owner may have died with; stops those that are
-/// not to be carried on; notes which cannot be run for want of code. Runs none of their code.
+/// not to be carried on; notes which cannot be run for want of code; looks after what waits for nothing that lives. Runs none
+/// of their code.
 ///
 /// Promise: nothing of what an earlier owner left is run before that is stored.
 pub(super) async fn open(runner: &Arc<Runner>) {
@@ -48,6 +49,7 @@ async fn all(runner: &Arc<Runner>) -> Result<()> {
     for some in chunks(runner, &found) {
         count(runner, some).await?;
     }
+    runner.pick_up().await;
     Ok(())
 }
 

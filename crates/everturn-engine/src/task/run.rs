@@ -136,7 +136,7 @@ impl Runner {
             format!("its step was begun {ATTEMPTS_MAX} times, and each time the process ended with it");
         let failure = TaskFailure::new("crash_loop", message);
         match self.record(id).is_some_and(|task| task.attempts > ATTEMPTS_MAX) {
-            true => self.commit_end(id, Cut::Faulted(failure), None).await,
+            true => self.leave_nothing(id, Cut::Faulted(failure)).await,
             false => self.fault(id, failure).await,
         }
     }
@@ -188,6 +188,7 @@ impl Runner {
                 Err(_) => Ok(None),
             };
             let ended = match left {
+                Ok(None) => self.leave_nothing(id, Cut::Faulted(failure.clone())).await,
                 Ok(left) => self.commit_end(id, Cut::Faulted(failure.clone()), left).await,
                 Err(error) => Err(error),
             };
@@ -203,10 +204,38 @@ impl Runner {
                 _ => {
                     let error = trouble.failure();
                     tracing::warn!(session = %self.session.id(), task = %id, %error, "a faulted task leaves nothing");
-                    return self.commit_end(id, Cut::Faulted(failure), None).await;
+                    return self.leave_nothing(id, Cut::Faulted(failure)).await;
                 }
             }
         }
+    }
+
+    /// Ends a task that leaves nothing. What waited for more than its end is looked after.
+    async fn leave_nothing(self: &Arc<Self>, id: TaskId, cut: Cut) -> Result<()> {
+        self.commit_end(id, cut, None).await?;
+        self.pick_up().await;
+        Ok(())
+    }
+
+    /// Looks after what waits while nothing runs that it could wait for.
+    pub(super) async fn pick_up(&self) {
+        while let Err(error) = self.try_pick_up().await {
+            let session = self.session.id();
+            if !(error.is_passing() || is_loss(&error)) || self.session.0.check_open().is_err() {
+                tracing::warn!(%session, %error, "what waits for nothing is left to whoever opens the session next");
+                return;
+            }
+            self.pause(error.retry_after().unwrap_or(RETRY)).await;
+            if self.is_closing() {
+                return;
+            }
+        }
+    }
+
+    async fn try_pick_up(&self) -> Result<()> {
+        let mut tx = self.session.begin_last().await?;
+        self.host.postman.pick_up(&mut tx).await?;
+        tx.commit_until(self.closing.clone()).await.map(drop)
     }
 
     /// What a faulted task leaves; nothing where that code is broken too.
@@ -313,7 +342,9 @@ impl Runner {
     async fn orphan(&self, id: TaskId, reason: &str, blocked: &Blocked) -> Result<()> {
         let mut tx = self.session.begin_last().await?;
         tx.end_task(id, TaskOutcome::Orphaned { reason: format!("{reason}; {blocked}") });
-        tx.commit_until(self.closing.clone()).await.map(drop)
+        tx.commit_until(self.closing.clone()).await?;
+        self.pick_up().await;
+        Ok(())
     }
 
     /// Waits before storage is asked again; not when the session closes.

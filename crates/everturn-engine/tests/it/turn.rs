@@ -6,6 +6,7 @@ mod budget;
 mod children;
 mod compaction;
 mod control;
+mod deadline;
 mod gates;
 mod inbox;
 mod letters;

@@ -5,7 +5,7 @@ mod tests;
 
 use everturn_core::{
     approval::ApprovalRecord,
-    id::{ApprovalId, SessionId},
+    id::ApprovalId,
     storage::{ApprovalQuery, ApprovalRow},
 };
 use rusqlite::{Connection, Params, Row, params};
@@ -55,7 +55,9 @@ pub(super) fn read(db: &Connection, query: &ApprovalQuery) -> Outcome<Vec<Approv
     let Some(session) = query.session else {
         let (from, id) = query.after.map_or((String::new(), 0), |(from, id)| (from.to_string(), bound(id)));
         let sql = if query.open { OPEN } else { ALL };
-        return select(db, sql, params![from, id, limit], |row| session::id_at(row, 3));
+        return select(db, sql, params![from, id, limit], |row| {
+            Ok(ApprovalRow { session: session::id_at(row, 3)?, record: approval_at(row)? })
+        });
     };
     let sid = session::known(db, session)?;
     let behind = match query.after {
@@ -64,7 +66,7 @@ pub(super) fn read(db: &Connection, query: &ApprovalQuery) -> Outcome<Vec<Approv
         _ => 0,
     };
     let sql = if query.open { OPEN_IN } else { ALL_IN };
-    select(db, sql, params![sid, behind, limit], |_| Ok(session))
+    select(db, sql, params![sid, behind, limit], |row| Ok(ApprovalRow { session, record: approval_at(row)? }))
 }
 
 /// A number beyond what SQLite counts to is behind all others.
@@ -74,26 +76,20 @@ fn bound(id: ApprovalId) -> i64 {
 
 /// The open ones of a session, in the order of their ids.
 pub(super) fn open(db: &Connection, sid: i64) -> Outcome<Vec<ApprovalRecord>> {
-    let mut found = db.prepare_cached(OPEN_IN)?;
-    let mut rows = found.query(params![sid, 0, i64::MAX])?;
-    let mut approvals = Vec::new();
-    while let Some(row) = rows.next()? {
-        approvals.push(approval_at(row)?);
-    }
-    Ok(approvals)
+    select(db, OPEN_IN, params![sid, 0, i64::MAX], approval_at)
 }
 
-fn select(
+fn select<T>(
     db: &Connection,
     sql: &str,
     values: impl Params,
-    whose: impl Fn(&Row<'_>) -> rusqlite::Result<SessionId>,
-) -> Outcome<Vec<ApprovalRow>> {
+    read: impl Fn(&Row<'_>) -> Outcome<T>,
+) -> Outcome<Vec<T>> {
     let mut found = db.prepare_cached(sql)?;
     let mut rows = found.query(values)?;
     let mut approvals = Vec::new();
     while let Some(row) = rows.next()? {
-        approvals.push(ApprovalRow { session: whose(row)?, record: approval_at(row)? });
+        approvals.push(read(row)?);
     }
     Ok(approvals)
 }

@@ -51,6 +51,11 @@ pub(super) fn of(batch: &Batch) -> Result<Bodies> {
     Ok(Bodies { of_writes, weight: batch.writes.iter().map(Write::weight).sum() })
 }
 
+/// An id that is looked for, as SQL has it: one beyond what SQLite counts to is no row's, as little as a negative one.
+pub(super) fn sought(id: u64) -> i64 {
+    i64::try_from(id).unwrap_or(-1)
+}
+
 /// The checksum that is stored beside a body.
 pub(super) fn crc(body: impl AsRef<[u8]>) -> u32 {
     crc32fast::hash(body.as_ref())

@@ -9,10 +9,13 @@ mod tests;
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 use everturn_core::{
+    approval::ApprovalRecord,
     id::{ConversationId, Seq},
     storage::{
         Change, ChangeQuery, Changes, DocumentChange, DocumentRecord, DocumentState, EpochStart, Revision,
     },
+    submission::SubmissionRecord,
+    task::TaskRecord,
 };
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
@@ -95,6 +98,29 @@ const APPROVALS_OPEN: &str = "SELECT id, crc, body, seq FROM approval INDEXED BY
 const APPROVALS_OVER: &str = "SELECT id, crc, body, seq FROM approval INDEXED BY approval_over
     WHERE sid = ?1 AND open = 0 AND seq > ?2 ORDER BY seq";
 
+/// A kind of work: where its rows are found, and what they are.
+struct Work<T> {
+    live: &'static str,
+    over: &'static str,
+    at: fn(&Row<'_>) -> Outcome<T>,
+    of: fn(&mut Change) -> &mut Vec<T>,
+}
+
+const TASKS: Work<TaskRecord> =
+    Work { live: TASKS_LIVE, over: TASKS_ENDED, at: tasks::task_at, of: |change| &mut change.tasks };
+const SUBMISSIONS: Work<SubmissionRecord> = Work {
+    live: SUBMISSIONS_LIVE,
+    over: SUBMISSIONS_SETTLED,
+    at: submissions::submission_at,
+    of: |change| &mut change.submissions,
+};
+const APPROVALS: Work<ApprovalRecord> = Work {
+    live: APPROVALS_OPEN,
+    over: APPROVALS_OVER,
+    at: approvals::approval_at,
+    of: |change| &mut change.approvals,
+};
+
 const DOCUMENTS_LIVE: &str = "SELECT did FROM document INDEXED BY document_live
     WHERE sid = ?1 AND retired IS NULL";
 const DOCUMENTS_KEPT: &str = "SELECT did FROM document INDEXED BY document_kept
@@ -158,9 +184,9 @@ impl Log {
 
     fn read(&mut self, db: &Connection, sid: i64) -> Outcome<()> {
         self.read_conversations(db, sid)?;
-        self.read_tasks(db, sid)?;
-        self.read_submissions(db, sid)?;
-        self.read_approvals(db, sid)?;
+        self.read_work(db, sid, &TASKS)?;
+        self.read_work(db, sid, &SUBMISSIONS)?;
+        self.read_work(db, sid, &APPROVALS)?;
         self.read_documents(db, sid)
     }
 
@@ -190,44 +216,18 @@ impl Log {
         ENTRIES.iter().try_for_each(|sql| each(db, sql, params![sid, conversation.0, from], &mut tell))
     }
 
-    fn read_tasks(&mut self, db: &Connection, sid: i64) -> Outcome<()> {
+    fn read_work<T>(&mut self, db: &Connection, sid: i64, work: &Work<T>) -> Outcome<()> {
         let Seq(after) = self.after;
         let mut tell = |row: &Row<'_>| {
             let add = |change: &mut Change| {
-                change.tasks.push(tasks::task_at(row)?);
+                (work.of)(change).push((work.at)(row)?);
                 Ok(())
             };
             self.tell(Seq(row.get(3)?), add)
         };
-        each(db, TASKS_ENDED, params![sid, after], &mut tell)?;
+        each(db, work.over, params![sid, after], &mut tell)?;
         // In the order of their ids: a later one may have moved before.
-        each(db, TASKS_LIVE, params![sid, after], |row| tell(row).map(|_| ControlFlow::Continue(())))
-    }
-
-    fn read_submissions(&mut self, db: &Connection, sid: i64) -> Outcome<()> {
-        let Seq(after) = self.after;
-        let mut tell = |row: &Row<'_>| {
-            let add = |change: &mut Change| {
-                change.submissions.push(submissions::submission_at(row)?);
-                Ok(())
-            };
-            self.tell(Seq(row.get(3)?), add)
-        };
-        each(db, SUBMISSIONS_SETTLED, params![sid, after], &mut tell)?;
-        each(db, SUBMISSIONS_LIVE, params![sid, after], |row| tell(row).map(|_| ControlFlow::Continue(())))
-    }
-
-    fn read_approvals(&mut self, db: &Connection, sid: i64) -> Outcome<()> {
-        let Seq(after) = self.after;
-        let mut tell = |row: &Row<'_>| {
-            let add = |change: &mut Change| {
-                change.approvals.push(approvals::approval_at(row)?);
-                Ok(())
-            };
-            self.tell(Seq(row.get(3)?), add)
-        };
-        each(db, APPROVALS_OVER, params![sid, after], &mut tell)?;
-        each(db, APPROVALS_OPEN, params![sid, after], |row| tell(row).map(|_| ControlFlow::Continue(())))
+        each(db, work.live, params![sid, after], |row| tell(row).map(|_| ControlFlow::Continue(())))
     }
 
     fn read_documents(&mut self, db: &Connection, sid: i64) -> Outcome<()> {

@@ -63,7 +63,7 @@ pub(super) fn places(db: &Connection, sid: i64) -> Outcome<Vec<(ConversationId, 
 
 pub(super) fn one(db: &Connection, sid: i64, id: ConversationId) -> Outcome<Option<Conversation>> {
     let mut find = db.prepare_cached("SELECT id, crc, body FROM conversation WHERE sid = ?1 AND id = ?2")?;
-    let mut rows = find.query(params![sid, id.0])?;
+    let mut rows = find.query(params![sid, body::sought(id.0)])?;
     rows.next()?.map(|row| conversation_at(row, sid)).transpose()
 }
 

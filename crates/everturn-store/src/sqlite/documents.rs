@@ -97,7 +97,7 @@ pub(super) fn read(db: &Connection, sid: i64, query: &DocumentQuery) -> Outcome<
         }
     };
     let mut found = db.prepare_cached(sql)?;
-    let mut rows = found.query(params![sid, scope, scope_id, at])?;
+    let mut rows = found.query(params![sid, scope, body::sought(scope_id), at])?;
     let mut documents = Vec::new();
     while let Some(row) = rows.next()? {
         let did = row.get(0)?;

@@ -64,6 +64,7 @@ impl Page<'_> {
         let (Some(from), Some(until)) = range(query, span) else {
             return Ok(());
         };
+        let conversation = body::sought(span.conversation.0);
         for sql in select(query.only, query.order) {
             let left = query.limit - self.entries.len();
             if left == 0 || from > until {
@@ -71,7 +72,7 @@ impl Page<'_> {
             }
             let mut entries = db.prepare_cached(sql)?;
             let limit = i64::try_from(left).unwrap_or(i64::MAX);
-            let mut rows = entries.query(params![self.sid, span.conversation.0, from, until, limit])?;
+            let mut rows = entries.query(params![self.sid, conversation, from, until, limit])?;
             while let Some(row) = rows.next()? {
                 self.entries.push(entry_at(row)?);
             }

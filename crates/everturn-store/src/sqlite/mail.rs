@@ -63,7 +63,7 @@ fn submission(db: &Connection, sid: i64, mail: &Mail) -> Outcome<Option<u64>> {
     let Some((conversation, request)) = mail.submits() else { return Ok(None) };
     let sql = "SELECT id FROM submission INDEXED BY submission_request
         WHERE sid = ?1 AND conversation = ?2 AND request = ?3";
-    let values = params![sid, conversation.0, request];
+    let values = params![sid, body::sought(conversation.0), request];
     Ok(db.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?)
 }
 

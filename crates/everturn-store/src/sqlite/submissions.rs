@@ -69,12 +69,12 @@ pub(super) fn read(db: &Connection, sid: i64, only: &SubmissionFilter) -> Outcom
         }
         SubmissionFilter::Id(id) => {
             let sql = "SELECT id, crc, body FROM submission WHERE sid = ?1 AND id = ?2";
-            select(db, sql, params![sid, id.0])
+            select(db, sql, params![sid, body::sought(id.0)])
         }
         SubmissionFilter::Request(conversation, request) => {
             let sql = "SELECT id, crc, body FROM submission INDEXED BY submission_request
                 WHERE sid = ?1 AND conversation = ?2 AND request = ?3";
-            select(db, sql, params![sid, conversation.0, request])
+            select(db, sql, params![sid, body::sought(conversation.0), request])
         }
     }
 }

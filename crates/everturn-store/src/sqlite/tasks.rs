@@ -40,7 +40,7 @@ pub(super) fn read(db: &Connection, sid: i64, query: &TaskQuery) -> Outcome<Vec<
         (None, false, Some(owner)) => {
             let sql = "SELECT id, crc, body FROM task INDEXED BY task_owner
                 WHERE sid = ?1 AND owner = ?2 ORDER BY id";
-            select(db, sql, params![sid, owner.0])?
+            select(db, sql, params![sid, body::sought(owner.0)])?
         }
         (None, false, None) => {
             select(db, "SELECT id, crc, body FROM task WHERE sid = ?1 ORDER BY id", [sid])?
@@ -58,10 +58,9 @@ pub(super) fn live(db: &Connection, sid: i64) -> Outcome<Vec<TaskRecord>> {
 
 fn by_ids(db: &Connection, sid: i64, ids: &[TaskId]) -> Outcome<Vec<TaskRecord>> {
     let mut tasks = Vec::new();
-    // A number beyond what SQLite counts to is no task's.
-    for id in ids.iter().filter_map(|id| i64::try_from(id.0).ok()) {
+    for id in ids {
         let sql = "SELECT id, crc, body FROM task WHERE sid = ?1 AND id = ?2";
-        tasks.extend(select(db, sql, params![sid, id])?);
+        tasks.extend(select(db, sql, params![sid, body::sought(id.0)])?);
     }
     Ok(tasks)
 }

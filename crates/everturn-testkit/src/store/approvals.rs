@@ -11,7 +11,7 @@ use everturn_core::{
 
 use super::scene::{IntoWrite, Scene, json, owner, session_id};
 
-async fn found(store: &Store, query: ApprovalQuery) -> Vec<ApprovalRecord> {
+pub(super) async fn found(store: &Store, query: ApprovalQuery) -> Vec<ApprovalRecord> {
     store.approvals(query).await.unwrap().into_iter().map(|row| row.record).collect()
 }
 

@@ -1,7 +1,7 @@
 //! How things end: sessions that are deleted, entries that are purged, history that is trimmed.
 
 use everturn_core::{
-    approval::{ApprovalRecord, Decision},
+    approval::Decision,
     clock::Timestamp,
     document::History,
     entry::Head,
@@ -16,6 +16,7 @@ use everturn_core::{
 };
 
 use super::{
+    approvals::found,
     notes::Notes,
     scene::{IntoWrite, Scene, UNTIL, creation, json, other, owner, session_id},
 };
@@ -217,15 +218,10 @@ pub async fn a_trim_drops_approvals_that_are_over(store: &Store) {
     let later = decided(later);
     scene.commit(vec![later.clone().into_write()]).await.unwrap();
     scene.commit(vec![Write::Trim(Seq(2))]).await.unwrap();
-    assert_eq!(approvals_left(&scene).await, [kept, open.clone(), later.clone()]);
+    assert_eq!(found(store, ApprovalQuery::of(scene.id())).await, [kept, open.clone(), later.clone()]);
 
     scene.commit(vec![Scene::ended(live).into_write(), Write::Trim(Seq(2))]).await.unwrap();
-    assert_eq!(approvals_left(&scene).await, [open, later], "nobody can ask any more");
-}
-
-async fn approvals_left(scene: &Scene) -> Vec<ApprovalRecord> {
-    let rows = scene.store.approvals(ApprovalQuery::of(scene.id())).await.unwrap();
-    rows.into_iter().map(|row| row.record).collect()
+    assert_eq!(found(store, ApprovalQuery::of(scene.id())).await, [open, later], "nobody can ask any more");
 }
 
 /// All tasks that the scene's session still has.

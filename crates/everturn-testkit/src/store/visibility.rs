@@ -2,10 +2,14 @@
 
 use everturn_core::{
     conversation::Lineage,
+    document::ScopeKey,
     entry::{Entry, Head},
     error::ErrorKind,
-    id::{ConversationId, EntryId},
-    storage::{EntryQuery, Only, Order, Store},
+    id::{ApprovalId, ConversationId, EntryId, Seq, SubmissionId, TaskId},
+    storage::{
+        ApprovalQuery, DocumentQuery, EntryQuery, Only, Order, Part, Store, SubmissionFilter,
+        SubmissionQuery, TaskQuery, ViewQuery,
+    },
 };
 
 use super::scene::{IntoWrite, Scene, session_id, texts};
@@ -149,4 +153,44 @@ pub async fn conversations_come_oldest_first(store: &Store) {
     assert_eq!(all, [root, fork.clone()]);
     assert_eq!(store.conversation(scene.id(), fork.id).await.unwrap(), Some(fork));
     assert_eq!(store.conversation(scene.id(), ConversationId(99)).await.unwrap(), None);
+}
+
+/// A number that no id has reached, and that some databases cannot hold, is nobody's.
+pub async fn an_id_beyond_all_others_is_not_found(store: &Store) {
+    let mut scene = Scene::new(store).await;
+    scene.say(ROOT, &["a"]).await;
+    let (task, submission) = (scene.task(), scene.submission(Some("r-1")));
+    let approval = scene.approval(&task);
+    let writes = vec![task.into_write(), submission.into_write(), approval.into_write()];
+    scene.commit(writes).await.unwrap();
+    for beyond in [u64::MAX, i64::MAX as u64 + 1, i64::MAX as u64 + 2] {
+        no_id_is(store, &scene, beyond).await;
+    }
+}
+
+async fn no_id_is(store: &Store, scene: &Scene, id: u64) {
+    let (session, nowhere) = (scene.id(), ConversationId(id));
+    for only in [SubmissionFilter::Id(SubmissionId(id)), SubmissionFilter::Request(nowhere, "r-1".into())] {
+        assert_eq!(store.submissions(SubmissionQuery { session, only }).await.unwrap(), []);
+    }
+    for live in [false, true] {
+        let owned = TaskQuery { session, live, ids: None, owner: Some(TaskId(id)) };
+        assert_eq!(store.tasks(owned).await.unwrap(), []);
+    }
+    assert_eq!(store.tasks(TaskQuery::one(session, TaskId(id))).await.unwrap(), []);
+    let behind = ApprovalQuery::of(session).from(ApprovalId(id));
+    assert_eq!(store.approvals(behind).await.unwrap(), []);
+    assert_eq!(store.conversation(session, nowhere).await.unwrap(), None);
+    let lineage = Lineage::new(ROOT);
+    assert_eq!(store.entries(EntryQuery::one(session, &lineage, EntryId(id))).await.unwrap(), []);
+    assert_eq!(store.entries(EntryQuery::of(session, Lineage::new(nowhere))).await.unwrap(), []);
+    for scope in [ScopeKey::Conversation(nowhere), ScopeKey::Task(TaskId(id))] {
+        for at in [None, Some(Seq(id))] {
+            let query = DocumentQuery { session, scope, kind: None, at };
+            assert_eq!(store.documents(query).await.unwrap(), []);
+        }
+    }
+    let part = Part::Conversation(nowhere);
+    let error = store.view(ViewQuery { session, part }).await.unwrap_err();
+    assert_eq!(error.kind(), &ErrorKind::NotFound);
 }

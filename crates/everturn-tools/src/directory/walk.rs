@@ -209,7 +209,6 @@ impl<'a> Walk<'a> {
         let Place::Outside(names) = &mut self.place else {
             return Ok(());
         };
-        let above = absolute(names);
         names.push(name);
         if spine.starts_with(names) {
             if names.len() == spine.len() {
@@ -224,7 +223,7 @@ impl<'a> Walk<'a> {
         match rustix::fs::readlink(&here, Vec::new()) {
             Ok(target) => {
                 names.pop();
-                let above = rustix::fs::open(above, STEP, Mode::empty())?;
+                let above = rustix::fs::open(absolute(names), STEP, Mode::empty())?;
                 if has_kernel_links(above.as_fd())? {
                     return Err(Fault::KernelLink);
                 }

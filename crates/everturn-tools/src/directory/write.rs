@@ -35,6 +35,9 @@ const NEW: Mode = Mode::from_raw_mode(0o666);
 /// What a file is to others until it gets the owner and the mode of the one that it replaces.
 const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 
+/// What is wrong where a file is no longer there.
+const GONE: &str = "it was expected as it had been, and it is gone";
+
 /// Creates or replaces a file, in one act for who reads it.
 pub(super) fn write(root: &Root, path: &str, bytes: &[u8], expect: &Expect) -> Result<Written, Fault> {
     let found = Walk::new(root, May { be_missing: true, be_outside: false }, path).run()?;
@@ -42,10 +45,7 @@ pub(super) fn write(root: &Root, path: &str, bytes: &[u8], expect: &Expect) -> R
     let made;
     let (directory, name) = match found.missing() {
         [] => (found.directory(root)?, found.name()),
-        [.., name] if matches!(expect, Expect::Version(_)) => {
-            let _ = name;
-            return Err(Fault::Changed("it was expected as it had been, and it is gone"));
-        }
+        [.., _] if matches!(expect, Expect::Version(_)) => return Err(Fault::Changed(GONE)),
         [directories @ .., name] => {
             made = make(found.directory(root)?, directories)?;
             (made.as_ref().map_or(found.directory(root)?, OwnedFd::as_fd), name.as_os_str())
@@ -127,9 +127,7 @@ impl Spot<'_> {
             (Expect::Absent, Some(_)) => {
                 Err(Fault::Changed("nothing was expected there, and there is a file"))
             }
-            (Expect::Version(_), None) => {
-                Err(Fault::Changed("it was expected as it had been, and it is gone"))
-            }
+            (Expect::Version(_), None) => Err(Fault::Changed(GONE)),
             (Expect::Version(expected), Some(version)) if *expected != version => {
                 Err(Fault::Changed("it has changed since it was read; read it again"))
             }

@@ -2,7 +2,7 @@
 
 use everturn::{AgentChange, LiveSession, id::TaskId};
 
-use super::Chat;
+use super::{super::rework::restored, Chat};
 use crate::{exit::Failure, question, screen::cost, signal::Signal};
 
 const HELP: &str = "\
@@ -78,10 +78,7 @@ impl Chat {
         let turn: Option<TaskId> = turn.map(|turn| turn.parse()).transpose()?.or(last);
         let turn = turn.ok_or_else(|| Failure::usage("no turn has ended yet"))?;
         let paths = session.undo(turn).await?;
-        self.screen.note(&match paths.as_slice() {
-            [] => format!("turn {turn} had changed no files"),
-            paths => format!("restored as before turn {turn}: {}", paths.join(", ")),
-        });
+        self.screen.note(&restored(turn, &paths));
         Ok(())
     }
 

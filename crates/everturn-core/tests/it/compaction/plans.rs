@@ -1,13 +1,12 @@
 //! What the strategies plan, transcript by transcript.
 
 use everturn_core::{
-    compaction::{
-        Compaction, DropToolOutput, KeepLast, Strategy, Summarise, Trigger, Wanted, estimate, tokens_of,
-    },
+    compaction::{Compaction, DropToolOutput, KeepLast, Strategy, Summarise, Trigger, Wanted, tokens_of},
     entry::{Edit, Entry, Head, kind},
     id::{EntryId, TaskId},
     json::RawJson,
     message::Message,
+    prompt::Prompt,
     tool::ToolSpec,
 };
 
@@ -127,9 +126,13 @@ fn a_report_counts_until_the_context_is_another() {
         description: "Weighs things.".into(),
         parameters: RawJson::parse(r#"{"type":"object"}"#).unwrap(),
     };
-    let messages = [Message::user("How heavy?"), Message::assistant("180")].map(Into::into);
-    assert_eq!(estimate(&messages, &[]), 3 + 4 + 1 + 4);
-    assert_eq!(estimate(&messages, &[tool]), 12 + 4 + (5 + 14 + 17) / 4);
+    let weighed = |tools: Vec<ToolSpec>| {
+        let mut log = Log::default();
+        log.tell(&Prompt { tools: tools.into(), ..prompt("Be brief.") });
+        log.turn("How heavy?", "180");
+        tokens_of(&log.context())
+    };
+    assert_eq!(weighed(vec![tool]) - weighed(Vec::new()), 4 + (5 + 14 + 17) / 4);
 
     let mut log = Log::default();
     let turn = TaskId(900);

@@ -232,6 +232,13 @@ impl Running<'_> {
         Ok(bench.judge(intent).await)
     }
 
+    /// The same for a call about which something was decided.
+    async fn judge_decided(&self, tx: &Transaction, intent: Intent) -> Result<Judgement> {
+        let (agent, selected) = self.selected().await?;
+        let bench = Bench::of(self.shared, tx, self.cx.conversation(), (&agent, &selected)).await?;
+        Ok(bench.decided().judge(intent).await)
+    }
+
     fn wait_on(&self, intent: Intent, approval: &ApprovalRecord) -> Step<CallTask> {
         let state = CallState::at(Phase::Asking(approval.id), intent);
         wait(state, approval.until)
@@ -254,7 +261,7 @@ impl Running<'_> {
             Decision::Edit { arguments } => intent.arguments = arguments,
             _ => {}
         }
-        match self.judge(&tx, intent).await? {
+        match self.judge_decided(&tx, intent).await? {
             Judgement::End(_, ended) => self.end_in(tx, ended).await,
             Judgement::Ask(intent, now)
                 if !is_same_place(&question, &now) || (!is_edit && does_other(&question, &now)) =>

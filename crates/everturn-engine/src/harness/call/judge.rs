@@ -84,6 +84,14 @@ impl<'a> Bench<'a> {
         Ok(Self { conversation, agent, selected, policies, session, env, clock })
     }
 
+    /// The same bench for a call that somebody has decided about: that nobody can be asked now does not take it back.
+    pub(super) fn decided(mut self) -> Self {
+        for policy in self.policies.iter_mut().flatten() {
+            *policy = Arc::new(Policy::clone(policy).attended());
+        }
+        self
+    }
+
     /// Resolves, validates and judges a call.
     pub(super) async fn judge(&self, mut intent: Intent) -> Judgement {
         let Some(tool) = self.selected.tool(&intent.name) else {

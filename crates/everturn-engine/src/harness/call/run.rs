@@ -233,21 +233,26 @@ impl OutputLimits {
 struct Show<'a> {
     call: &'a Running<'a>,
     buffer: &'a Buffer,
+    /// Whether something was written that was not shown: whoever waits may be given up meanwhile.
+    has_news: bool,
     last: Option<Timestamp>,
     under_way: Option<BoxFuture<'a, Result<Seq>>>,
 }
 
 impl<'a> Show<'a> {
     fn new(call: &'a Running<'a>, buffer: &'a Buffer) -> Self {
-        Self { call, buffer, last: None, under_way: None }
+        Self { call, buffer, has_news: false, last: None, under_way: None }
     }
 
-    /// Does what is next; pending while there is nothing to do.
+    /// Does what is next; pending while there is nothing to do. It can be given up at any time, and loses nothing.
     async fn advance(&mut self) -> Result<()> {
         if self.under_way.is_some() {
             return self.settle().await;
         }
-        self.buffer.news().await;
+        if !self.has_news {
+            self.buffer.news().await;
+            self.has_news = true;
+        }
         let world = &self.call.shared.opener.world;
         let least = Duration::from_millis(self.call.shared.settings().flush_ms);
         if let Some(since) =
@@ -256,6 +261,7 @@ impl<'a> Show<'a> {
             world.clock.sleep(least - since).await;
         }
         self.last = Some(world.clock.now());
+        self.has_news = false;
         let Some(operation) = self.buffer.show() else { return Ok(()) };
         let (session, task) = (self.call.cx.session().clone(), self.call.cx.id());
         self.under_way = Some(Box::pin(async move {

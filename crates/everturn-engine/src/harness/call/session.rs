@@ -20,7 +20,7 @@ use crate::{
     },
     registry::Selected,
     task::{Step, TaskError, panic_text},
-    tool::{AnySessionTool, Does, SessionCall, Spawn},
+    tool::{AnySessionTool, Does, SessionCall, Spawn, Writes},
 };
 
 impl Running<'_> {
@@ -50,7 +50,10 @@ impl Running<'_> {
         let with = (code, selected);
         match did {
             Ok(Does::Done(output)) => self.end(self.told(&intent, with, output).await?).await,
-            Ok(Does::Stored(output, tx)) => self.end_in(tx, self.told(&intent, with, output).await?).await,
+            Ok(Does::Stored(output, writes)) => {
+                let ended = self.told(&intent, with, output).await?;
+                self.end_with(ended, writes, code).await
+            }
             Ok(Does::Ask { text, choices }) => {
                 let mut tx = self.cx.begin().await?;
                 let approval = self.open(&mut tx, Question::Person { text, choices })?;
@@ -79,6 +82,33 @@ impl Running<'_> {
         Ok(self.after(intent, kept, selected).await)
     }
 
+    /// Ends the call with a result and with what it writes beside that.
+    async fn end_with(
+        &self,
+        ended: Ended,
+        writes: Writes,
+        code: &AnySessionTool,
+    ) -> Result<Step<CallTask>, TaskError> {
+        let tx = self.cx.begin().await?;
+        let stage = AssertUnwindSafe(async { writes.stage(tx).await }).catch_unwind();
+        let broke = |panic: Box<dyn std::any::Any + Send>| {
+            let name = &code.tool.spec().name;
+            Err(Error::invalid(format!("the tool {name} broke: {}", panic_text(&*panic))))
+        };
+        let staged = tokio::select! {
+            biased;
+            staged = stage => staged.unwrap_or_else(broke),
+            () = self.deadline_of(&code.tool) => {
+                let text = "The call took longer than it may.";
+                return self.end(Ended::new(Outcome::TimedOut, text)).await;
+            }
+        };
+        match staged {
+            Ok(tx) => self.end_in(tx, ended).await,
+            Err(error) => self.refused(error).await,
+        }
+    }
+
     /// Starts a sub-agent in the commit of the call's move, and waits for it; or in the background, and ends.
     async fn spawn(&self, intent: Intent, spawn: Spawn) -> Result<Step<CallTask>, TaskError> {
         let mut tx = self.cx.begin().await?;
@@ -92,7 +122,7 @@ impl Running<'_> {
                 }
                 Err(error) => {
                     drop(tx);
-                    self.not_started(error).await
+                    self.refused(error).await
                 }
             };
         }
@@ -103,13 +133,13 @@ impl Running<'_> {
             }
             Err(error) => {
                 drop(tx);
-                self.not_started(error).await
+                self.refused(error).await
             }
         }
     }
 
-    /// Ends with why no sub-agent was started; what storage says is no end.
-    async fn not_started(&self, error: Error) -> Result<Step<CallTask>, TaskError> {
+    /// Ends with why what the call leads to was not staged; what storage says is no end.
+    async fn refused(&self, error: Error) -> Result<Step<CallTask>, TaskError> {
         match error.kind() {
             ErrorKind::Conflict | ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::TooLarge => {
                 self.end(Ended::new(Outcome::Error, error.to_string())).await
@@ -122,7 +152,9 @@ impl Running<'_> {
     pub(super) async fn child(&self, child: Child) -> Result<Step<CallTask>, TaskError> {
         let tx = self.cx.begin().await?;
         let ended = child::report(&tx, child).await?.into_ended(child);
+        // What does not fit is written as a blob: that keeps nobody waiting.
+        drop(tx);
         let ended = self.keep(ended, (&Buffer::new(self.limits()), Keep::default())).await?;
-        self.end_in(tx, ended).await
+        self.end(ended).await
     }
 }

@@ -1,6 +1,6 @@
 //! Where a follower begins: with an input, now, or behind a place that was seen before.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use everturn_core::{
     Error, Result,
@@ -124,11 +124,14 @@ async fn behind(
     let left = Left::of(source, conversation, before).await?;
     let ended = left.response.as_ref().and_then(attempt);
     let mut seen = Seen::after(before.unwrap_or(EntryId(0))).at(cursor.seq).in_turn(left.turn, ended);
-    for call in left.open_calls() {
-        let task = source.tasks(task_of(&call).into_iter().collect()).await?.pop();
+    let open = left.open_calls();
+    let tasks = source.tasks(open.iter().filter_map(task_of).collect()).await?.into_iter();
+    let tasks: HashMap<_, _> = tasks.map(|task| (call_id(task.id), task)).collect();
+    for call in open {
         // What has become of the others since is told by their ends.
-        let is_started = task
-            .is_some_and(|task| is_planned(&task) || (is_ready(&task) && !changed.tasks.contains(&task.id)));
+        let is_started = tasks
+            .get(&call)
+            .is_some_and(|task| is_planned(task) || (is_ready(task) && !changed.tasks.contains(&task.id)));
         let proposed = left.response.as_ref().map_or(Seq(0), |entry| entry.seq);
         seen = seen.with_call(call, SeenCall { proposed, is_started, output: 0 });
     }

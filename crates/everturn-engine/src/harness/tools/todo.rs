@@ -7,7 +7,7 @@ use everturn_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::tool::{Does, SessionCall, SessionTool};
+use crate::tool::{Does, SessionCall, SessionTool, Writes};
 
 /// What is to be done in a conversation, as the tool `todo` keeps it. A fork starts with it as of the fork's entry.
 ///
@@ -98,8 +98,11 @@ impl SessionTool for TodoTool {
         let todo = Todo { items: arguments.items };
         let output =
             ToolOutput::from(if todo.items.is_empty() { "(empty)".into() } else { todo.to_string() });
-        let mut tx = cx.begin().await?;
-        *tx.doc::<Todo>(cx.conversation).await? = todo;
-        Ok(Does::Stored(output, tx))
+        let conversation = cx.conversation;
+        let writes = Writes::new(move |mut tx| async move {
+            *tx.doc::<Todo>(conversation).await? = todo;
+            Ok(tx)
+        });
+        Ok(Does::Stored(output, writes))
     }
 }

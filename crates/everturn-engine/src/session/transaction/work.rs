@@ -333,6 +333,14 @@ impl Transaction {
         }
     }
 
+    /// The tasks of a kind whose end is not settled, as they stand in this transaction.
+    pub(crate) fn at_work(&self, kind: &str) -> Vec<Arc<TaskRecord>> {
+        let mut found = self.session.0.state().live.of_kind(kind);
+        self.add_staged(&mut found, |task| task.kind == kind);
+        let found = found.into_iter().filter_map(|id| Transaction::task(self, id));
+        found.filter(|task| task.outcome().is_none()).collect()
+    }
+
     fn new_work(&self) -> impl Iterator<Item = &TaskRecord> {
         let staged = self.new_work.iter().filter_map(|id| match self.staged(id.0) {
             Some(Write::Task(task)) => Some(task),

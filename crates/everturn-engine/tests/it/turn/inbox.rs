@@ -1,14 +1,14 @@
 //! What is handed to a conversation in which a turn runs: each leaves the queue once, whatever happens.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use everturn_core::{
-    BoxFuture, CancelToken,
-    entry::Entry,
-    id::SubmissionId,
+    BoxFuture, CancelToken, Error, Result,
+    entry::{Entry, kind},
+    id::{SubmissionId, TaskId},
     message::Message,
     model::FaultClass,
-    storage::{Layered, Store, SubmissionFilter, SubmissionQuery},
+    storage::{Batch, Committed, Layer, Layered, Store, SubmissionFilter, SubmissionQuery, Write},
     submission::{End, Late, SubmissionState},
     task::tree::Reach,
     tool::Contract,
@@ -327,6 +327,61 @@ async fn what_waits_can_be_withdrawn_and_what_was_placed_cannot() {
     assert_eq!(waiting.answer().await.unwrap().end, End::Withdrawn);
     assert_eq!(asked.answer().await.unwrap().text, "one");
     assert_legal(&model);
+}
+
+/// A store that does not take the end of the first turn: no code can say any more what that turn leaves.
+struct NoEnd {
+    store: Store,
+    first: Arc<Mutex<Option<TaskId>>>,
+}
+
+impl Layer for NoEnd {
+    fn inner(&self) -> Store {
+        self.store.clone()
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Committed> {
+        let end = batch.writes.iter().find_map(|write| match write {
+            Write::Entry(entry) if entry.kind == kind::TURN => entry.task,
+            _ => None,
+        });
+        let is_first = end.is_some_and(|turn| *self.first.lock().unwrap().get_or_insert(turn) == turn);
+        if is_first {
+            return Err(Error::invalid("the end of the first turn is not stored"));
+        }
+        self.store.commit(batch).await
+    }
+}
+
+// What waited behind a turn whose code could not say what it leaves waited for ever, after a restart too.
+// Guards: it is given back, or goes on where it is to be kept, wherever the process ends meanwhile.
+#[test]
+fn what_waits_behind_a_turn_that_left_nothing_is_returned_or_goes_on() {
+    let make = || (Arc::new(Mutex::new(None)), CancelToken::new());
+    let reached = explore(make, async |store, (first, gate)| {
+        let model = Scripted::answering({
+            let gate = gate.clone();
+            move |request| match request.texts().contains(&"c".into()) {
+                true => Reply::text("three"),
+                false => Reply::text("one").after_wait(&gate),
+            }
+        });
+        let store = Store::new(Layered(NoEnd { store, first: first.clone() }));
+        let (harness, session) = open(&store, &model).await;
+        let submit = async |input: Input| session.root().submit(input).await.unwrap();
+        let asked = submit(Input::text("a").request("a")).await;
+        let returned = submit(Input::text("b").request("b")).await;
+        let kept = submit(Input::text("c").request("c").keep()).await;
+        gate.cancel();
+        assert_eq!(asked.answer().await.unwrap().end, End::Failed { reason: "faulted".into() });
+        let reason = "what ran before it broke off".to_owned();
+        assert_eq!(returned.answer().await.unwrap().end, End::Returned { reason });
+        assert_eq!(kept.answer().await.unwrap().text, "three");
+        assert!(session.open_submissions().is_empty());
+        assert_eq!(harness.verify(session.id()).await.unwrap(), []);
+        assert_legal(&model);
+    });
+    assert!(reached > 10, "{reached} moments");
 }
 
 #[test]

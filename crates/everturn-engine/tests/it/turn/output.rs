@@ -2,31 +2,37 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use everturn_core::{
+    CancelToken, Error, Result,
     clock::Timestamp,
     json::RawJson,
     message::{Message, Outcome, Stop},
     model::Delta,
+    storage::{Chunk, Layer, Layered, Store},
     submission::End,
     tool::{CallContext, Contract, Keep, ToolError},
 };
 use everturn_engine::{
-    Extension, Input, LiveSession, Settings, SystemEntropy, World,
+    EventKind, Extension, Input, LiveSession, Settings, SystemEntropy, Todo, World,
     extension::{AfterTool, BeforeTool, CallView, Hooked},
-    tool::{Does, SessionCall, SessionTool},
+    session_tools,
+    tool::{Does, SessionCall, SessionTool, Writes},
+    watch::Start,
 };
 use everturn_testkit::{
     manual::ManualClock,
     scripted::{Reply, Scripted},
 };
 
-use crate::support::{Doing, Empty, ask, assert_legal, builder, results, spec, store, until};
+use futures_util::FutureExt;
+
+use crate::support::{Doing, Empty, ask, assert_legal, builder, results, rules, spec, store, until};
 
 const LIMIT: usize = 50 << 10;
 
@@ -86,6 +92,54 @@ async fn a_tool_that_prints_without_end_is_stopped_by_its_deadline() {
     let (outcome, text) = results(&session).await.pop().unwrap();
     assert_eq!(outcome, Outcome::TimedOut);
     assert!(text.len() < LIMIT + 300, "{} bytes", text.len());
+    assert_legal(&model);
+}
+
+// What came while the next commit had to wait was forgotten when the call was told to stop meanwhile.
+// Guards: what a call has written is shown, whatever else happens to the call.
+#[tokio::test]
+async fn what_was_written_right_before_a_cancellation_is_shown() {
+    let clock = ManualClock::at(Timestamp(1_000));
+    let world = World { clock: Arc::new(clock.clone()), entropy: Arc::new(SystemEntropy) };
+    let (more, told, end) = (CancelToken::new(), CancelToken::new(), CancelToken::new());
+    let slow = Doing::<0>::new({
+        let (more, told, end) = (more.clone(), told.clone(), end.clone());
+        move |cx: CallContext, _| {
+            let (more, told, end) = (more.clone(), told.clone(), end.clone());
+            async move {
+                cx.output.write("first");
+                more.cancelled().await;
+                cx.output.write("second");
+                cx.cancel.cancelled().await;
+                told.cancel();
+                end.cancelled().await;
+                Ok("end".into())
+            }
+        }
+    });
+    let model = Scripted::new([Reply::calls([("do", "{}")])]);
+    let tools = Extension::new("test").tool(slow);
+    let harness = builder(&store(), &model).world(world).install(tools).unwrap().open().await.unwrap();
+    harness.set(Settings { flush_ms: 1_000, ..harness.settings() }).unwrap();
+    let session = harness.create(spec()).await.unwrap();
+    let mut events = session.root().events(Start::Now).await.unwrap();
+    let mut shown = async |text: &str| loop {
+        match events.next().await.unwrap().unwrap().kind {
+            EventKind::Output { delta, .. } if delta.contains(text) => return,
+            _ => {}
+        }
+    };
+    let asked = session.root().submit(Input::text("a")).await.unwrap();
+    shown("first").await;
+    let slept = clock.slept();
+    more.cancel();
+    until("the pause before the next commit has begun", || clock.slept() > slept).await;
+    asked.cancel().await.unwrap();
+    told.cancelled().await;
+    clock.advance(Duration::from_secs(1));
+    shown("second").await;
+    end.cancel();
+    assert_eq!(asked.answer().await.unwrap().end, End::Cancelled);
     assert_legal(&model);
 }
 
@@ -371,7 +425,7 @@ impl SessionTool for Talking {
         "Talks."
     }
 
-    async fn run(&self, _: &SessionCall, _: Empty) -> Result<Does, ToolError> {
+    async fn run(&self, _: &SessionCall, _: Empty) -> std::result::Result<Does, ToolError> {
         Ok(Does::from("\u{1b}[2Jblah ".repeat(1 << 20)))
     }
 }
@@ -383,4 +437,97 @@ async fn a_tool_of_the_session_keeps_within_limits_too() {
     let (outcome, text) = one(Extension::new("test").session_tool(Talking)).await;
     assert_eq!(outcome, Outcome::Ok);
     assert!(text.len() < LIMIT + 300 && !text.contains('\u{1b}'), "{} bytes", text.len());
+}
+
+/// Looks whether a session's line of commits is free while somebody else's code runs.
+#[derive(Clone, Default)]
+struct Line {
+    session: Arc<OnceLock<LiveSession>>,
+    seen: Arc<Mutex<Vec<(&'static str, bool)>>>,
+}
+
+impl Line {
+    fn look(&self, who: &'static str) {
+        let Some(session) = self.session.get() else { return };
+        let is_free = session.begin().now_or_never().is_some();
+        self.seen.lock().unwrap().push((who, is_free));
+    }
+}
+
+impl AfterTool for Line {
+    async fn after(&self, _: &CallView, _: &Outcome, text: String) -> String {
+        self.look("hook");
+        text
+    }
+}
+
+/// A store that looks at the line whenever a piece of a blob is written.
+struct Looking(Store, Line);
+
+impl Layer for Looking {
+    fn inner(&self) -> Store {
+        self.0.clone()
+    }
+
+    async fn put_chunk(&self, chunk: Chunk) -> Result<()> {
+        self.1.look("blob");
+        self.0.put_chunk(chunk).await
+    }
+}
+
+// Hooks ran, and outputs were kept as blobs, while the transaction of a session's tool held the line: a hook that asked the
+// session for anything waited for itself, and everybody for the hook.
+// Guards: what a call writes is staged when all that is done to its result is done.
+#[tokio::test]
+async fn hooks_and_blobs_of_a_session_s_tool_do_not_hold_the_line() {
+    let line = Line::default();
+    let items: Vec<_> = (0..4_000)
+        .map(|n| serde_json::json!({"text": format!("item {n} of many"), "status": "open"}))
+        .collect();
+    let todo = serde_json::json!({ "items": items }).to_string();
+    let model = Scripted::answering(move |request| match request.texts().last().map(String::as_str) {
+        Some("go") => Reply::calls([("todo", todo.as_str()), ("agent", r#"{"prompt":"talk"}"#)]),
+        Some("talk") => Reply::text("blah ".repeat(LIMIT)),
+        _ => Reply::text("I see"),
+    });
+    let looking = Store::new(Layered(Looking(store(), line.clone())));
+    let hook = Extension::new("hook").after_tool(line.clone());
+    let builder = builder(&looking, &model).policy(rules(&["allow spawn(*)", "allow tool(*)"]));
+    let harness = builder.install(session_tools()).unwrap().install(hook).unwrap().open().await.unwrap();
+    harness.set(Settings { output_quota: 1 << 20, ..harness.settings() }).unwrap();
+    let session = harness.create(spec()).await.unwrap();
+    line.session.set(session.clone()).unwrap();
+    ask(&session, "go").await;
+    let results = results(&session).await;
+    assert!(results.iter().all(|(outcome, text)| *outcome == Outcome::Ok && text.contains("is kept as")));
+    let seen = line.seen.lock().unwrap().clone();
+    for who in ["hook", "blob"] {
+        assert!(seen.iter().any(|(by, _)| *by == who), "{who} in {seen:?}");
+    }
+    assert!(seen.iter().all(|(_, is_free)| *is_free), "{seen:?}");
+    let kept = session.snapshot::<Todo>(session.root().id()).await.unwrap().unwrap();
+    assert_eq!(kept.items.len(), 4_000);
+    assert_legal(&model);
+}
+
+/// A tool of the session whose writes do not fit.
+struct Wrong;
+
+impl SessionTool for Wrong {
+    const NAME: &'static str = "do";
+    type Arguments = Empty;
+
+    fn description(&self) -> &'static str {
+        "Writes what cannot be written."
+    }
+
+    async fn run(&self, _: &SessionCall, _: Empty) -> std::result::Result<Does, ToolError> {
+        Ok(Does::Stored("done".into(), Writes::new(|_| async { Err(Error::invalid("it does not fit")) })))
+    }
+}
+
+#[tokio::test]
+async fn writes_that_cannot_be_staged_are_the_result_of_their_call() {
+    let (outcome, text) = one(Extension::new("test").session_tool(Wrong)).await;
+    assert_eq!((outcome, text.as_str()), (Outcome::Error, "it does not fit"));
 }

@@ -14,7 +14,7 @@ use everturn_core::{
 use everturn_engine::{
     AgentChange, Extension, Harness, Input, LiveSession, Models,
     extension::{PromptSection, SectionContext, SectionWrap},
-    tool::{Does, SessionCall, SessionTool, Spawn},
+    tool::{Does, SessionCall, SessionTool, Spawn, Writes},
 };
 use everturn_testkit::scripted::{Reply, Scripted};
 use serde::{Deserialize, Serialize};
@@ -102,9 +102,12 @@ impl SessionTool for MakePlan {
     }
 
     async fn run(&self, cx: &SessionCall, Text { text }: Text) -> Result<Does, ToolError> {
-        let mut tx = cx.begin().await?;
-        tx.doc::<Plan>(cx.conversation).await?.text = text;
-        Ok(Does::Stored("planned".into(), tx))
+        let conversation = cx.conversation;
+        let writes = Writes::new(move |mut tx| async move {
+            tx.doc::<Plan>(conversation).await?.text = text;
+            Ok(tx)
+        });
+        Ok(Does::Stored("planned".into(), writes))
     }
 }
 

@@ -15,10 +15,12 @@ use everturn_core::{
     message::Message,
     model::Request,
     storage::Store,
+    task::tree::Reach,
     tool::{CallContext, Contract, ToolError},
 };
 use everturn_engine::{
-    AgentChange, Extension, Harness, Input, LiveSession, SessionSpec,
+    AgentChange, Extension, Harness, Input, Letter, LiveSession, SessionSpec, Taking, WhenBusy,
+    task::TaskView,
     tool::{Does, SessionCall, SessionTool, Spawn},
 };
 use everturn_testkit::scripted::{Reply, Scripted};
@@ -37,6 +39,8 @@ struct Held {
     writes: u64,
     /// A file that cannot be written.
     locked: Option<String>,
+    /// What writes wait for.
+    gate: Option<CancelToken>,
 }
 
 impl Files {
@@ -49,6 +53,13 @@ impl Files {
 
     fn lock(&self, path: Option<&str>) {
         self.0.lock().unwrap().locked = path.map(str::to_owned);
+    }
+
+    /// Keeps writes waiting until what it gives is cancelled.
+    fn shut(&self) -> CancelToken {
+        let gate = CancelToken::new();
+        self.0.lock().unwrap().gate = Some(gate.clone());
+        gate
     }
 
     fn all(&self) -> Vec<(String, String)> {
@@ -94,6 +105,10 @@ impl EnvLayer for Files {
 
     async fn write(&self, write: WriteFile) -> Result<Written> {
         tokio::task::yield_now().await;
+        let gate = self.0.lock().unwrap().gate.clone();
+        if let Some(gate) = gate {
+            gate.cancelled().await;
+        }
         self.check(&write.path)?;
         self.put(&write.path, std::str::from_utf8(&write.bytes).unwrap());
         let version = self.get(&write.path)?.1;
@@ -329,6 +344,148 @@ async fn a_turn_that_runs_is_not_undone() {
     gate.cancel();
     running.answer().await.unwrap();
     assert_eq!(session.undo(turn).await.unwrap(), Vec::<String>::new(), "it had changed no files");
+    assert_legal(&model);
+}
+
+/// Waits until an undo restores files.
+async fn is_restoring(session: &LiveSession) {
+    let mut graph = session.task_graph();
+    loop {
+        let tasks = graph.next().await.unwrap().tasks;
+        let restores = |view: &TaskView| {
+            let checkpoint = view.record.checkpoint().map_or("", |checkpoint| checkpoint.get());
+            view.record.kind == "et.undo" && checkpoint.contains("restoring")
+        };
+        if tasks.iter().any(restores) {
+            return;
+        }
+    }
+}
+
+// A turn could begin while its session's files were being restored, and write what was then restored or refused.
+// Guards: whoever asks meanwhile waits, in whichever conversation, and begins when the undo has ended.
+#[tokio::test]
+async fn no_turn_begins_while_files_are_restored() {
+    let (files, model) = (files(), writer());
+    let before = files.all();
+    let (harness, session) = open(&store(), &model, &files).await;
+    let earlier = ask(&session, "a").await.turn.unwrap();
+    let turn = ask(&session, "more").await.turn.unwrap();
+    let fork = session.root().fork(None, AgentChange::default()).await.unwrap();
+    let gate = files.shut();
+    let undo = session.take(Letter::Undo { turn }, Taking::default()).await.unwrap().unwrap();
+    is_restoring(&session).await;
+
+    let waits = [session.root().submit(Input::text("x")).await, fork.submit(Input::text("y")).await];
+    let waits = waits.map(Result::unwrap);
+    for asked in &waits {
+        assert_eq!(asked.turn().await.unwrap(), None);
+    }
+    let refused = session.root().submit(Input::text("z").when_busy(WhenBusy::Reject)).await.unwrap_err();
+    assert_eq!(*refused.kind(), ErrorKind::Conflict);
+    assert!(refused.to_string().contains(&format!("undo {undo} runs")), "{refused}");
+    let again = session.take(Letter::Undo { turn }, Taking::default()).await.unwrap();
+    assert_eq!(again, Some(undo), "it is being undone");
+    let other = session.undo(earlier).await.unwrap_err();
+    assert!(other.to_string().contains(&format!("undo {undo} runs; wait for it")), "{other}");
+
+    gate.cancel();
+    for asked in &waits {
+        assert!(asked.answer().await.unwrap().is_answered());
+        assert!(asked.turn().await.unwrap().unwrap() > TaskId(undo));
+    }
+    assert_eq!(files.all(), before);
+    let told = model.requests().into_iter().filter(|request| request.texts().contains(&"x".into()));
+    assert!(told.flat_map(|request| request.texts()).any(|text| text.contains("was undone")));
+    assert_eq!(harness.verify(session.id()).await.unwrap(), []);
+    assert_legal(&model);
+}
+
+#[tokio::test]
+async fn whatever_becomes_of_an_undo_who_waited_for_it_goes_on() {
+    for is_aborted in [false, true] {
+        let (files, model) = (files(), writer());
+        let (_, session) = open(&store(), &model, &files).await;
+        let turn = ask(&session, "more").await.turn.unwrap();
+        let gate = files.shut();
+        let undo = session.take(Letter::Undo { turn }, Taking::default()).await.unwrap().unwrap();
+        is_restoring(&session).await;
+        let asked = session.root().submit(Input::text("x")).await.unwrap();
+        assert_eq!(asked.turn().await.unwrap(), None);
+        if is_aborted {
+            session.abort_task(TaskId(undo), "enough", Reach::Ordinary).await.unwrap();
+        } else {
+            files.lock(Some("b"));
+        }
+        gate.cancel();
+        assert!(asked.answer().await.unwrap().is_answered());
+        assert_legal(&model);
+    }
+}
+
+#[tokio::test]
+async fn while_any_turn_of_the_session_runs_nothing_is_undone() {
+    let gate = CancelToken::new();
+    let model = Scripted::answering({
+        let gate = gate.clone();
+        move |request: &Request| match request.texts().last().is_some_and(|text| text == "slow") {
+            true => Reply::text("slow").after_wait(&gate),
+            false => Reply::text("done"),
+        }
+    });
+    let (_, session) = open(&store(), &model, &files()).await;
+    let turn = ask(&session, "a").await.turn.unwrap();
+    let fork = session.root().fork(None, AgentChange::default()).await.unwrap();
+    let running = fork.submit(Input::text("slow")).await.unwrap();
+    let busy = running.turn().await.unwrap().unwrap();
+    let refused = session.undo(turn).await.unwrap_err();
+    assert!(refused.to_string().contains(&format!("turn {busy} runs")), "{refused}");
+    gate.cancel();
+    running.answer().await.unwrap();
+    session.undo(turn).await.unwrap();
+    assert_legal(&model);
+}
+
+#[test]
+fn an_input_behind_an_undo_that_crashed_anywhere_is_answered() {
+    let model = writer();
+    let reached = explore(files, async |store, files| {
+        let (harness, session) = open(&store, &model, files).await;
+        let asked = session.root().submit(Input::text("more").request("a")).await.unwrap();
+        let turn = asked.answer().await.unwrap().turn.unwrap();
+        // In a second life it may be done already, or under way.
+        let _ = session.take(Letter::Undo { turn }, Taking::default()).await;
+        let next = session.root().submit(Input::text("x").request("b")).await.unwrap();
+        assert!(next.answer().await.unwrap().is_answered());
+        session.root().wait_idle().await.unwrap();
+        assert_eq!(files.all(), self::files().all());
+        assert_eq!(harness.verify(session.id()).await.unwrap(), []);
+    });
+    assert!(reached > 8, "{reached} moments");
+    assert_legal(&model);
+}
+
+// Asked by mail, whether a turn has ended was decided elsewhere than for who has the session, and told in other words.
+// Guards: both are asked the same, and told the same.
+#[tokio::test]
+async fn an_undo_by_mail_is_refused_as_one_of_the_owner_is() {
+    let gate = CancelToken::new();
+    let model = Scripted::new([Reply::text("one").after_wait(&gate)]);
+    let (_, session) = open(&store(), &model, &files()).await;
+    let running = session.root().submit(Input::text("a")).await.unwrap();
+    let running_turn = running.turn().await.unwrap().unwrap();
+    for turn in [running_turn, TaskId(running.id().0), TaskId(1), TaskId(u64::MAX)] {
+        let by_owner = session.undo(turn).await.unwrap_err();
+        let by_mail = session.take(Letter::Undo { turn }, Taking::default()).await.unwrap_err();
+        assert_eq!(*by_owner.kind(), ErrorKind::NotFound);
+        assert_eq!(
+            (by_owner.kind(), by_owner.to_string()),
+            (by_mail.kind(), by_mail.to_string()),
+            "turn {turn}"
+        );
+    }
+    gate.cancel();
+    running.answer().await.unwrap();
     assert_legal(&model);
 }
 
