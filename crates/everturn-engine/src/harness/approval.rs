@@ -99,7 +99,8 @@ impl Transaction {
             return Err(Error::conflict(format!("decide approval {approval}: its time is over")));
         }
         if !record.question.takes(&decision) {
-            let message = format!("decide approval {approval}: {decision:?} does not fit what is asked");
+            let message =
+                format!("decide approval {approval}: to say \"{decision}\" does not fit what is asked");
             return Err(Error::invalid(message));
         }
         // To refuse is never about something else.
@@ -204,7 +205,7 @@ fn over(record: &ApprovalRecord) -> Error {
     let id = record.id;
     Error::conflict(match &record.state {
         ApprovalState::Decided { decision, actor, .. } => {
-            format!("decide approval {id}: {actor} has decided it: {decision:?}")
+            format!("decide approval {id}: {actor} has decided it: {decision}")
         }
         ApprovalState::Void { reason, .. } => format!("decide approval {id}: it is void: {reason}"),
         ApprovalState::Open => format!("decide approval {id}: it cannot be read as it is"),

@@ -210,14 +210,25 @@ async fn a_second_decision_is_told_who_decided_what() {
     let both = tokio::join!(session.decide(asked, allow, "ada"), session.decide(asked, deny, "ben"));
     let loser = both.1.and(both.0).unwrap_err();
     assert_eq!(*loser.kind(), ErrorKind::Conflict);
-    assert!(loser.to_string().contains("ada has decided it: Allow"), "{loser}");
+    assert!(loser.to_string().contains("ada has decided it: allowed"), "{loser}");
     answer(&session).await;
     let later = session.decide(asked, Decision::Allow, "cleo").await.unwrap_err();
-    assert!(later.to_string().contains("ada has decided it: Allow"), "{later}");
+    assert!(later.to_string().contains("ada has decided it: allowed"), "{later}");
     assert_eq!(tool.0.load(Ordering::SeqCst), 1);
     let unknown = session.decide(ApprovalId(999), Decision::Allow, "cleo").await.unwrap_err();
     assert_eq!(*unknown.kind(), ErrorKind::NotFound);
     assert_legal(&model);
+}
+
+#[tokio::test]
+async fn what_was_decided_is_said_in_words() {
+    let (_, session, ..) = asking(writes(["a"])).await;
+    let asked = open(&session)[0];
+    let unfit = session.decide(asked, Decision::DidNotHappen, "ada").await.unwrap_err();
+    assert!(unfit.to_string().ends_with(r#"to say "it has not run" does not fit what is asked"#), "{unfit}");
+    decide(&session, asked, Decision::Deny { reason: "not on a Friday".into() }).await;
+    let later = session.decide(asked, Decision::Allow, "ben").await.unwrap_err();
+    assert!(later.to_string().ends_with("ada has decided it: denied: not on a Friday"), "{later}");
 }
 
 #[tokio::test]
