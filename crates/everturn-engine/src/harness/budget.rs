@@ -17,7 +17,7 @@ use everturn_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Shared, agent::Agent, turn::TurnInput};
+use super::{Shared, turn::TurnInput};
 use crate::Transaction;
 
 /// The signal that wakes a turn that waits for room in a budget.
@@ -182,7 +182,7 @@ impl Transaction {
         Ok(accounts)
     }
 
-    /// The budgets above a spender: its turn's, its conversation's, those of who owns it, the session's.
+    /// The budgets above a spender: its turn's, its conversation's (as it is in the turn), those of who owns it, the session's.
     async fn budgets(&self, shared: &Shared, by: Spender) -> Result<Vec<(About, Budget)>> {
         let mut budgets = Vec::new();
         let (mut conversation, mut turn) = (by.conversation, Some(by.turn));
@@ -190,7 +190,7 @@ impl Transaction {
             if let Some(turn) = turn {
                 budgets.push((About::Turn(turn), self.budget_of_turn(turn)));
             }
-            let agent = self.snapshot::<Agent>(conversation).await?.unwrap_or_default();
+            let agent = self.agent_in(conversation, turn).await?;
             budgets.push((About::Conversation(conversation), agent.budget));
             let owner = self.conversation(conversation).await?.owner;
             let Some(owner) = owner.and_then(|owner| self.task(owner)) else { break };

@@ -115,7 +115,7 @@ impl Transaction {
     async fn check_children(&mut self, shared: &Shared, by: Spender) -> Result<()> {
         let settings = shared.settings();
         let refuse = |what: String| Err(Error::conflict(format!("start a sub-agent: {what}")));
-        let depth = self.depth_of(by.conversation).await?;
+        let depth = self.depth_of(by).await?;
         if depth > settings.depth_max {
             return refuse(format!(
                 "it would be {depth} deep, and {} is all that may be",
@@ -140,17 +140,18 @@ impl Transaction {
     /// How deep a sub-agent of a conversation would be.
     ///
     /// Errors: `Conflict` where that is deeper than a budget above allows.
-    async fn depth_of(&self, parent: ConversationId) -> Result<u32> {
-        let mut depth = 1;
-        let mut place = self.conversation(parent).await?;
+    async fn depth_of(&self, by: Spender) -> Result<u32> {
+        let (mut depth, mut turn) = (1, Some(by.turn));
+        let mut place = self.conversation(by.conversation).await?;
         loop {
-            let budget = self.snapshot::<Agent>(place.id).await?.unwrap_or_default().budget;
+            let budget = self.agent_in(place.id, turn).await?.budget;
             if budget.depth.is_some_and(|max| u64::from(depth) > max) {
                 let message = format!("start a sub-agent: the budget of {} is used up", Limit::Depth);
                 return Err(Error::conflict(message));
             }
             let Some(owner) = place.owner.and_then(|owner| self.task(owner)) else { return Ok(depth) };
             depth += 1;
+            turn = owner.owner;
             place = self.conversation(owner.conversation).await?;
         }
     }

@@ -91,6 +91,27 @@ async fn a_conversation_spends_no_more_than_it_may_over_all_its_turns() {
     assert_eq!(model.count(), 2);
 }
 
+// A budget that an input brought with its agent was stored and then ignored.
+// Guards: for its turn it stands in place of the conversation's, over the same account, and for no other.
+#[tokio::test]
+async fn an_input_brings_another_budget_of_its_agent_for_its_turn_alone() {
+    let model = Scripted::answering(|_| Reply::text("short").usage(10, 40));
+    let session = harness(&store(), &model, Extension::new("none")).await.create(spec()).await.unwrap();
+    let tokens = |max| AgentChange {
+        budget: Some(Budget { output_tokens: Some(max), ..Budget::default() }),
+        ..AgentChange::default()
+    };
+    session.root().configure(tokens(130)).await.unwrap();
+    assert!(ask(&session, "a").await.is_answered());
+    assert!(ask(&session, "b").await.error().unwrap().contains("output_tokens"), "40 were used of 130");
+    let more = session.root().submit(Input::text("c").agent(tokens(140))).await.unwrap();
+    assert!(more.answer().await.unwrap().is_answered(), "140 are enough for 100 more");
+    let less = session.root().submit(Input::text("d").agent(tokens(90))).await.unwrap();
+    assert!(less.answer().await.unwrap().error().unwrap().contains("output_tokens"));
+    assert!(ask(&session, "e").await.error().unwrap().contains("output_tokens"), "130 hold again");
+    assert_eq!(model.count(), 2);
+}
+
 #[tokio::test]
 async fn what_nobody_counted_is_charged_as_it_was_reserved() {
     let model = Scripted::new([Reply::fault(FaultClass::Auth, "no key"), Reply::text("b")]);
