@@ -68,12 +68,12 @@ impl Shared {
     }
 }
 
-/// What a request was, as accounts have it; none where nobody knows.
-pub(super) fn used(usage: Option<&Usage>, cost: Option<u64>, wall_ms: u64) -> Option<Spent> {
+/// What a request was, as accounts have it, but for its time; none where nobody knows.
+pub(super) fn used(usage: Option<&Usage>, cost: Option<u64>) -> Option<Spent> {
     let usage = usage?;
     let (input_tokens, output_tokens) = (usage.input?, usage.output?);
     let cost = cost.unwrap_or(0);
-    Some(Spent { steps: 1, input_tokens, output_tokens, cost, wall_ms, ..Spent::default() })
+    Some(Spent { steps: 1, input_tokens, output_tokens, cost, ..Spent::default() })
 }
 
 impl Transaction {
@@ -114,16 +114,18 @@ impl Transaction {
         Ok(room)
     }
 
-    /// Settles a request to what it used, in every account above; what nobody knows is charged as it was reserved. Wakes
-    /// who waited.
+    /// Settles a request to what it used and how long it was out, in every account above; what nobody knows is charged as it
+    /// was reserved. Wakes who waited.
     pub(super) async fn settle_spending(
         &mut self,
         shared: &Shared,
         by: Spender,
-        used: Option<Spent>,
+        (used, wall_ms): (Option<Spent>, u64),
     ) -> Result<()> {
+        let time = Spent { wall_ms, ..Spent::default() };
         for (about, mut account) in self.accounts_above(shared, by).await? {
             let waiting = account.settle(by.turn, used);
+            account.spent = account.spent.plus(&time);
             self.put_account(about, account).await?;
             for turn in waiting {
                 self.wake_for_room(turn).await?;

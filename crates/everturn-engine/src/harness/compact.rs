@@ -214,7 +214,7 @@ impl Compacting<'_> {
         let Some(row) = row else { return Ok(()) };
         let owner = tx.task(self.cx.id()).and_then(|task| task.owner);
         let by = Spender { conversation: self.cx.conversation(), turn: owner.unwrap_or(self.cx.id()) };
-        let spent = budget::used(row.usage.as_ref(), row.cost, 0);
+        let spent = budget::used(row.usage.as_ref(), row.cost);
         tx.put_usage(row);
         tx.charge(self.shared, by, spent.unwrap_or(Spent { steps: 1, ..Spent::default() })).await
     }

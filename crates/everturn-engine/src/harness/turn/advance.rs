@@ -370,13 +370,15 @@ impl Turn {
         let Phase::Pinned(pinned) = self.state.phase.clone() else { return Ok(()) };
         let conversation = self.conversation;
         let shown = tx.snapshot::<Partial>(conversation).await?.unwrap_or_default();
+        let mut sent = Sent::default();
         if shown.turn == Some(self.id) && !shown.is_empty() {
+            sent.wall_ms = shown.out_ms;
             let attempt = Attempt { step: shown.step, attempt: shown.attempt };
             let message = Message::Assistant(shown.into_message());
             self.append(tx, Entry::new(kind::ASSISTANT).message(message).data(attempt)?)?;
             tx.apply::<Partial>(conversation, vec![Partial::default().whole()]).await?;
         }
-        self.account(shared, tx, (&pinned, end), Sent::default()).await
+        self.account(shared, tx, (&pinned, end), sent).await
     }
 
     /// Stages the row of the ledger for the pinned request, and settles what was reserved for it.
@@ -403,7 +405,8 @@ impl Turn {
         };
         self.state.total.add(usage.as_ref(), cost);
         tx.put_usage(row);
-        tx.settle_spending(shared, self.spender(), budget::used(usage.as_ref(), cost, wall_ms)).await
+        let used = budget::used(usage.as_ref(), cost);
+        tx.settle_spending(shared, self.spender(), (used, wall_ms)).await
     }
 }
 
@@ -412,6 +415,6 @@ impl Turn {
 pub(crate) struct Sent {
     /// What the provider counted.
     pub(crate) usage: Option<Usage>,
-    /// How long it was out.
+    /// How long it was out; of one that was cut off, until what had come of it was stored last.
     pub(crate) wall_ms: u64,
 }

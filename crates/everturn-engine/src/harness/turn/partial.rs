@@ -26,6 +26,9 @@ pub(crate) struct Partial {
     pub(crate) thinking: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) calls: Vec<PartialCall>,
+    /// How long the request had been out when this was stored, in milliseconds.
+    #[serde(default)]
+    pub(crate) out_ms: u64,
     /// When the request is sent, where it waits to be sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) until: Option<Timestamp>,
@@ -49,7 +52,7 @@ impl Partial {
             text: response.text(),
             thinking: response.thinking(),
             calls: response.calls().map(call).collect(),
-            until: None,
+            ..Self::default()
         }
     }
 
@@ -90,6 +93,9 @@ impl Partial {
         }
         if later.calls.len() > self.calls.len() {
             operations.push(self.more_calls(&later.calls[self.calls.len()..]));
+        }
+        if !operations.is_empty() {
+            operations.push(Operation::Set { path: Path::from(["out_ms"]), value: later.out_ms.into() });
         }
         operations
     }

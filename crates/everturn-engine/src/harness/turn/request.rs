@@ -125,7 +125,7 @@ impl Sending<'_> {
         self.cx.enter();
         let sent = self.cx.now();
         let (response, ended, shown) =
-            self.stream(span::ask((self.shared, self.cx), (model, &client), request)).await?;
+            self.stream(span::ask((self.shared, self.cx), (model, &client), request), sent).await?;
         let wall = self.cx.now().since(sent);
         if let Came::Faulted(fault) = &ended {
             limiter.heard(model, fault, self.cx.now());
@@ -144,9 +144,9 @@ impl Sending<'_> {
     }
 
     /// Reads the stream to its end, and commits what has come as fast as the last such commit settles.
-    async fn stream(&self, mut stream: DeltaStream) -> Result<(Response, Came, bool)> {
+    async fn stream(&self, mut stream: DeltaStream, sent: Timestamp) -> Result<(Response, Came, bool)> {
         let mut response = Response::default();
-        let mut flush = Flush::new(self);
+        let mut flush = Flush::new(self, sent);
         let mut taken = 0_u32;
         let ended = loop {
             tokio::select! {
@@ -177,7 +177,7 @@ impl Sending<'_> {
         ended: Came,
         (shown, wall): (bool, Duration),
     ) -> Result<Step<TurnTask>> {
-        let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
+        let wall_ms = millis(wall);
         let mut tx = self.cx.begin().await?;
         let mut turn = Turn::load(self.shared, &tx, self.cx.id(), self.state.clone())?;
         if matches!(ended, Came::Cancelled) && !turn.is_aborted() {
@@ -245,6 +245,10 @@ impl Sending<'_> {
     }
 }
 
+fn millis(wall: Duration) -> u64 {
+    u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Whether an answer is what was asked for.
 fn judge(pinned: &Pinned, stop: Stop, message: &Message) -> Judged {
     match &pinned.schema {
@@ -258,6 +262,8 @@ fn judge(pinned: &Pinned, stop: Stop, message: &Message) -> Judged {
 /// Commits partial responses, one commit at a time, no closer together than the host allows.
 struct Flush<'a> {
     sending: &'a Sending<'a>,
+    /// When the request was sent.
+    sent: Timestamp,
     /// What the store has; none where that is not known.
     stored: Option<Partial>,
     /// Whether anything was ever shown.
@@ -270,9 +276,10 @@ struct Flush<'a> {
 }
 
 impl<'a> Flush<'a> {
-    fn new(sending: &'a Sending<'a>) -> Self {
+    fn new(sending: &'a Sending<'a>, sent: Timestamp) -> Self {
         Self {
             sending,
+            sent,
             stored: None,
             is_shown: false,
             is_due: false,
@@ -309,7 +316,8 @@ impl<'a> Flush<'a> {
 
     fn begin(&mut self, response: &Response, now: Timestamp) {
         let Sending { cx, state, .. } = self.sending;
-        let partial = Partial::of(cx.id(), state.step, state.attempt, response);
+        let out_ms = millis(now.since(self.sent));
+        let partial = Partial { out_ms, ..Partial::of(cx.id(), state.step, state.attempt, response) };
         let operations = match &self.stored {
             Some(stored) => stored.grow(&partial),
             None => vec![partial.whole()],

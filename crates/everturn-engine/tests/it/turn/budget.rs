@@ -1,10 +1,11 @@
 //! Budgets: reserved before it is spent, settled to what was used, never more than there is.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use everturn_core::{
     CancelToken,
     budget::Budget,
+    clock::Timestamp,
     message::Outcome,
     model::{Abilities, Fault, FaultClass},
     storage::Store,
@@ -13,12 +14,16 @@ use everturn_core::{
     usage::Price,
 };
 use everturn_engine::{
-    AgentChange, Extension, Harness, Input, LiveSession, Models, Settings, TurnEnd,
+    AgentChange, EventKind, Extension, Harness, Input, LiveSession, Models, Settings, SystemEntropy, TurnEnd,
+    World,
     tool::{Does, SessionCall, SessionTool, Spawn},
 };
-use everturn_testkit::scripted::{Reply, Scripted};
+use everturn_testkit::{
+    manual::ManualClock,
+    scripted::{Reply, Scripted},
+};
 
-use crate::support::{Able, Counting, ask, assert_legal, explore, results, spec, store, until};
+use crate::support::{Able, Counting, ask, assert_legal, builder, explore, results, spec, store, until};
 
 /// What the model writes at most.
 const OUTPUT_MAX: u64 = 100;
@@ -189,6 +194,43 @@ async fn an_attempt_that_is_sent_again_is_reserved_anew() {
     let budget = Budget { output_tokens: Some(150), ..Budget::default() };
     assert_eq!(ask_within(&session, budget).await, out_of("output_tokens"), "the first is charged with 100");
     assert_eq!(model.count(), 1);
+}
+
+// Guards: time in which a request was out counts whatever became of it; of one that nobody saw the end of, up to what was
+// stored of it last, and not the time until someone came back.
+#[tokio::test]
+async fn a_request_that_was_cut_off_counts_its_time_up_to_what_is_stored_of_it() {
+    let within = async |wall_ms: u64| {
+        let (store, clock) = (store(), ManualClock::at(Timestamp(1_000_000)));
+        let (first, never) = (CancelToken::new(), CancelToken::new());
+        let cut = Reply::text("half ").then_wait(&first).then_text("of it").then_wait(&never);
+        let model = Scripted::new([cut, Reply::text("whole")]);
+        let world = || World { clock: Arc::new(clock.clone()), entropy: Arc::new(SystemEntropy) };
+        let harness = builder(&store, &model).world(world()).open().await.unwrap();
+        let session = harness.create(spec()).await.unwrap();
+        let budget = Budget { wall_ms: Some(wall_ms), ..Budget::default() };
+        let asked = session.root().submit(Input::text("a").budget(budget)).await.unwrap();
+        let (id, submission) = (session.id(), asked.id());
+        let mut events = asked.events();
+        for piece in ["half ", "of it"] {
+            loop {
+                let event = events.next().await.unwrap().unwrap();
+                if matches!(event.kind, EventKind::Text { delta, .. } if delta == piece) {
+                    break;
+                }
+            }
+            clock.advance(Duration::from_secs(5));
+            first.cancel();
+        }
+        clock.advance(Duration::from_secs(60));
+        drop((events, asked, session, harness));
+        let harness = builder(&store, &model).world(world()).open().await.unwrap();
+        let session = harness.open_session(id).await.unwrap();
+        session.submission(submission).await.unwrap().answer().await.unwrap();
+        session.history().await.unwrap().pop().unwrap().record.outcome
+    };
+    assert_eq!(within(5_000).await, out_of("wall_ms"), "it was out for 5 seconds when something came last");
+    assert_eq!(within(5_001).await, TurnEnd::Answered, "what came after that counts for nothing");
 }
 
 /// Has it done by a sub-agent.
