@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::{Shared, turn::TurnInput};
 use crate::Transaction;
 
-/// The signal that wakes a turn that waits for room in a budget.
+/// The signal that wakes who waits for room in a budget.
 pub(super) const ROOM: &str = "et.room";
 
 /// What a turn has spent, its sub-agents included.
@@ -58,6 +58,15 @@ pub(super) struct Spender {
     pub(super) conversation: ConversationId,
     /// The turn that the spending is for.
     pub(super) turn: TaskId,
+    /// Who reserves and waits: the turn itself, or work of it.
+    pub(super) task: TaskId,
+}
+
+impl Spender {
+    /// A turn that spends for itself.
+    pub(super) fn turn(conversation: ConversationId, turn: TaskId) -> Self {
+        Self { conversation, turn, task: turn }
+    }
 }
 
 impl Shared {
@@ -93,20 +102,20 @@ impl Transaction {
         for (about, budget) in self.budgets(shared, by).await? {
             if !budget.is_unlimited() {
                 let account = self.account(about).await?;
-                room = room.and(budget.room(&account, wanted, by.turn));
+                room = room.and(budget.room(&account, wanted, by.task));
                 accounts.push((about, account));
             }
         }
         Ok((room, accounts))
     }
 
-    /// Reserves the most that a request may use, in every account above; or notes that the turn waits for room.
+    /// Reserves the most that a request may use, in every account above; or notes that who spends waits for room.
     pub(super) async fn reserve(&mut self, shared: &Shared, by: Spender, worst: Spent) -> Result<Room> {
         let (room, accounts) = self.weigh(shared, by, &worst).await?;
         for (about, mut account) in accounts {
             match room {
-                Room::Enough => account.reserve(by.turn, worst),
-                Room::Wait => account.wait(by.turn),
+                Room::Enough => account.reserve(by.task, worst),
+                Room::Wait => account.wait(by.task),
                 Room::Exceeded(_) => continue,
             }
             self.put_account(about, account).await?;
@@ -124,25 +133,25 @@ impl Transaction {
     ) -> Result<()> {
         let time = Spent { wall_ms, ..Spent::default() };
         for (about, mut account) in self.accounts_above(shared, by).await? {
-            let waiting = account.settle(by.turn, used);
+            let waiting = account.settle(by.task, used);
             account.spent = account.spent.plus(&time);
             self.put_account(about, account).await?;
-            for turn in waiting {
-                self.wake_for_room(turn).await?;
+            for task in waiting {
+                self.wake_for_room(task).await?;
             }
         }
         Ok(())
     }
 
-    /// Gives back what a turn still holds that is over: its request was never sent, or is settled.
+    /// Gives back what is still held by who is over: its request was never sent, or is settled.
     pub(super) async fn release(&mut self, shared: &Shared, by: Spender) -> Result<()> {
         for (about, mut account) in self.accounts_above(shared, by).await? {
-            let is_known = account.reserved.contains_key(&by.turn) || account.waiting.contains(&by.turn);
+            let is_known = account.reserved.contains_key(&by.task) || account.waiting.contains(&by.task);
             if !is_known {
                 continue;
             }
-            for turn in account.settle(by.turn, Some(Spent::default())) {
-                self.wake_for_room(turn).await?;
+            for task in account.settle(by.task, Some(Spent::default())) {
+                self.wake_for_room(task).await?;
             }
             self.put_account(about, account).await?;
         }
@@ -166,9 +175,9 @@ impl Transaction {
         }
     }
 
-    async fn wake_for_room(&mut self, turn: TaskId) -> Result<()> {
+    async fn wake_for_room(&mut self, task: TaskId) -> Result<()> {
         let signal = Signal { name: ROOM.into(), payload: RawJson::empty() };
-        self.wake(turn, signal).await
+        self.wake(task, signal).await
     }
 
     /// The accounts above a spender that are kept: because of a budget, or because there was one.

@@ -207,7 +207,7 @@ impl Running<'_> {
         span::called(self.shared, &ended.outcome, &ended.text);
         let step = ended.step(ended.outcome.word().to_owned());
         if let (Some(turn), wall_ms @ 1..) = (call.owner, ended.wall_ms) {
-            let by = Spender { conversation: call.conversation, turn };
+            let by = Spender::turn(call.conversation, turn);
             tx.charge(self.shared, by, Spent { wall_ms, ..Spent::default() }).await?;
         }
         ended.stage(&mut tx, &call).await?;

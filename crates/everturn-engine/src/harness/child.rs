@@ -68,7 +68,7 @@ impl Transaction {
     /// Errors: `Conflict` when there may be no more of them: too deep, too many at once, or in all.
     pub(super) async fn start_child(&mut self, shared: &Shared, start: Start<'_>) -> Result<Child> {
         let turn = self.task(start.owner).and_then(|owner| owner.owner).unwrap_or(start.owner);
-        let by = Spender { conversation: start.parent, turn };
+        let by = Spender::turn(start.parent, turn);
         self.check_children(shared, by).await?;
         self.charge(shared, by, Spent { children: 1, ..Spent::default() }).await?;
         self.doc::<Children>(()).await?.total += 1;
@@ -282,7 +282,7 @@ impl Transaction {
     pub(super) async fn start_in_background(&mut self, shared: &Shared, start: Start<'_>) -> Result<TaskId> {
         let turn = self.task(start.owner).and_then(|call| self.task(call.owner?));
         let spender = turn.as_ref().map_or(start.owner, |turn| turn.id);
-        self.check_children(shared, Spender { conversation: start.parent, turn: spender }).await?;
+        self.check_children(shared, Spender::turn(start.parent, spender)).await?;
         let input = AgentInput { spawn: start.spawn.clone(), turn: change_in(turn.as_deref())? };
         let new = NewTask::of::<AgentTask>(start.parent, &input)?;
         self.create_task(NewTask { background: true, ..new })

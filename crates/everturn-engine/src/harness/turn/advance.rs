@@ -298,7 +298,7 @@ impl Turn {
 
     /// Who spends what this turn spends.
     pub(crate) fn spender(&self) -> Spender {
-        Spender { conversation: self.conversation, turn: self.id }
+        Spender::turn(self.conversation, self.id)
     }
 
     /// Counts an attempt that was cut off, and has its request sent again: once what it may cost is reserved anew.
