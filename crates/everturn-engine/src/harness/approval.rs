@@ -74,14 +74,6 @@ impl LiveSession {
         tx.decide(self.shared(), approval, (decision, actor)).await?;
         tx.commit().await.map(drop)
     }
-
-    /// Judges all calls again whose questions are open: policy may say something else by now.
-    pub async fn judge_again(&self) -> Result<()> {
-        self.resume();
-        let mut tx = self.begin().await?;
-        tx.wake_asking(None).await?;
-        tx.commit().await.map(drop)
-    }
 }
 
 impl Transaction {

@@ -12,7 +12,7 @@ use everturn_core::{
     json::RawJson,
     message::Usage,
     model::ModelRef,
-    task::Signal,
+    task::{Signal, TaskRecord, TaskState},
     usage::Price,
 };
 use serde::{Deserialize, Serialize};
@@ -75,6 +75,11 @@ impl Shared {
         let client = self.models.resolve(model).ok()?;
         client.abilities(&model.model).price
     }
+}
+
+/// Whether a task waits for room in a budget.
+pub(super) fn waits_for_room(task: &TaskRecord) -> bool {
+    matches!(&task.state, TaskState::Listening { signal, .. } if signal == ROOM)
 }
 
 /// What a request was, as accounts have it, but for its time; none where nobody knows.
@@ -173,6 +178,18 @@ impl Transaction {
             Some(_) => self.retire::<TurnAccount>(turn).await,
             None => Ok(()),
         }
+    }
+
+    /// Wakes everyone who waits for room: there may be more of it. Who finds none waits again.
+    pub(super) async fn wake_all_for_room(&mut self) -> Result<()> {
+        let waiting: Vec<TaskId> = {
+            let state = self.session().0.state();
+            state.live.tasks().filter(|task| waits_for_room(task)).map(|task| task.id).collect()
+        };
+        for task in waiting {
+            self.wake_for_room(task).await?;
+        }
+        Ok(())
     }
 
     async fn wake_for_room(&mut self, task: TaskId) -> Result<()> {

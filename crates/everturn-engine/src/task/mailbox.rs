@@ -15,7 +15,7 @@ use everturn_core::{
 use serde::{Deserialize, Serialize};
 
 use super::{Runner, error::word};
-use crate::Transaction;
+use crate::{Session, Transaction};
 
 /// How long the doorbell is trusted: then the store is asked whether or not it rang.
 const POLL: Duration = Duration::from_secs(5);
@@ -26,10 +26,16 @@ const REST: Duration = Duration::from_millis(100);
 /// How much of why mail was refused is kept, in bytes.
 const REFUSAL_MAX: usize = 4 << 10;
 
-/// Does what mail asks that is not about a task.
+/// Does what mail asks that is not about a task, and wakes who waits because of what the host goes by.
 pub(crate) trait Postman: Send + Sync {
     /// Stages what is asked; gives the id of what came of it, where something did.
     fn act<'a>(&'a self, tx: &'a mut Transaction, mail: &'a Mail) -> BoxFuture<'a, Result<Option<u64>>>;
+
+    /// Whether anyone in a session waits because of what the host goes by.
+    fn has_waiting(&self, session: &Session) -> bool;
+
+    /// Stages that they look again.
+    fn wake<'a>(&'a self, tx: &'a mut Transaction) -> BoxFuture<'a, Result<()>>;
 }
 
 /// The body of mail that signals a task.

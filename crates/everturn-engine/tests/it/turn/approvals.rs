@@ -337,14 +337,36 @@ async fn open_questions_are_judged_again_when_policy_changes() {
     let (harness, session, model, _) = asking(writes(["a", "b", "c"])).await;
     let ids = open(&session);
     harness.set_policy(None, rules(&["ask write(**)", "deny write(b)"]));
-    session.judge_again().await.unwrap();
     session.quiescent().await.unwrap();
     assert_eq!(open(&session), [ids[0], ids[2]]);
     harness.set_policy(None, rules(&["allow write(**)"]));
-    session.judge_again().await.unwrap();
     answer(&session).await;
     let texts = model.requests()[1].texts();
     assert_eq!(texts[2..], ["wrote a", "Refused by policy: deny write(b).", "wrote c"]);
+    assert_legal(&model);
+}
+
+#[tokio::test]
+async fn open_questions_are_judged_again_where_a_session_runs_next() {
+    let (store, model) = (store(), Scripted::new([writes(["a", "b"]), Reply::text("done")]));
+    let tool = Writing::default();
+    let first = building(&store, &model, &tool).open().await.unwrap();
+    let session = first.create(spec()).await.unwrap();
+    session.root().submit(Input::text("a")).await.unwrap();
+    session.quiescent().await.unwrap();
+    let (id, ids) = (session.id(), open(&session));
+    session.close().await.unwrap();
+    drop((session, first));
+    let loosened =
+        building(&store, &model, &tool).policy(rules(&["ask write(**)", "allow write(a)", "deny write(b)"]));
+    let harness = loosened.open().await.unwrap();
+    let session = harness.open_session(id).await.unwrap();
+    assert_eq!(open(&session), ids, "opening runs nothing");
+    session.quiescent().await.unwrap();
+    assert_eq!(open(&session), [ids[0]], "in one layer ask beats allow, and deny both");
+    harness.set_policy(None, rules(&["allow write(a)"]));
+    assert_eq!(answer(&session).await.1.len(), 2);
+    assert_eq!(model.requests()[1].texts()[2..], ["wrote a", "Refused by policy: deny write(b)."]);
     assert_legal(&model);
 }
 

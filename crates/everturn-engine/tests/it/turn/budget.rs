@@ -163,6 +163,67 @@ async fn a_turn_waits_while_others_hold_what_it_wants() {
     assert_legal(&model);
 }
 
+// A turn that waited for what others held went on only when these gave it back, however much more there was by then.
+// Guards: whoever waits looks again when there may be more.
+#[tokio::test]
+async fn a_turn_that_waits_for_room_goes_on_when_there_is_more() {
+    let gate = CancelToken::new();
+    let model = Scripted::new([Reply::text("one").then_wait(&gate).usage(10, 10), Reply::text("two")]);
+    let harness = harness(&store(), &model, Extension::new("none")).await;
+    let with = |max| {
+        let session_budget = Budget { output_tokens: Some(max), ..Budget::default() };
+        Settings { session_budget, ..harness.settings() }
+    };
+    harness.set(with(120)).unwrap();
+    let session = harness.create(spec()).await.unwrap();
+    let first = session.root().submit(Input::text("a")).await.unwrap();
+    until("the first request is out", || model.count() == 1).await;
+    let fork = session.root().fork(None, AgentChange::default()).await.unwrap();
+    let second = fork.submit(Input::text("b")).await.unwrap();
+    rest().await;
+    assert_eq!(model.count(), 1, "100 are reserved, and 20 are not enough");
+    harness.set(with(200)).unwrap();
+    until("the second request is out too", || model.count() == 2).await;
+    assert_eq!(second.answer().await.unwrap().text, "two", "while the first holds what it has");
+    gate.cancel();
+    assert_eq!(first.answer().await.unwrap().text, "one");
+    assert_legal(&model);
+}
+
+#[tokio::test]
+async fn a_child_that_waits_for_room_goes_on_when_its_parent_has_more() {
+    let gate = CancelToken::new();
+    let held = gate.clone();
+    let model = Scripted::answering(move |request| match request.texts().last().unwrap().as_str() {
+        "a" => Reply::calls([("delegate", "{}"), ("delegate", "{}")]).usage(10, 10),
+        "do it" => Reply::text("done").then_wait(&held).usage(10, 10),
+        _ => Reply::text("all is done"),
+    });
+    let extension = Extension::new("test").session_tool(Delegate);
+    let session = harness(&store(), &model, extension).await.create(spec()).await.unwrap();
+    let tokens = |max| AgentChange {
+        budget: Some(Budget { output_tokens: Some(max), ..Budget::default() }),
+        ..AgentChange::default()
+    };
+    session.root().configure(tokens(150)).await.unwrap();
+    let asked = session.root().submit(Input::text("a")).await.unwrap();
+    until("the first child asks", || model.count() == 2).await;
+    rest().await;
+    assert_eq!(model.count(), 2, "10 are used and 100 reserved, and 40 are not enough");
+    session.root().configure(tokens(1_000)).await.unwrap();
+    until("the second child asks too", || model.count() == 3).await;
+    gate.cancel();
+    assert_eq!(asked.answer().await.unwrap().text, "all is done");
+    assert_legal(&model);
+}
+
+/// Lets others run for as long as anything can.
+async fn rest() {
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test]
 async fn a_turn_that_is_cancelled_before_it_was_sent_holds_nothing() {
     let gate = CancelToken::new();
