@@ -210,6 +210,7 @@ impl Running<'_> {
             let by = Spender::turn(call.conversation, turn);
             tx.charge(self.shared, by, Spent { wall_ms, ..Spent::default() }).await?;
         }
+        let ended = ended.retire_shown(&mut tx, call.id).await?;
         ended.stage(&mut tx, &call).await?;
         Ok(step.with(tx))
     }
@@ -223,11 +224,12 @@ fn may_repeat(intent: &Intent, tool: Option<&AnyTool>) -> bool {
 
 /// Stages the result of a call that ends before it gave one.
 async fn remains(cx: &TaskContext, ended: Ended) -> Result<Remains<CallTask>, TaskError> {
-    let shown = cx.snapshot::<Streamed>(cx.id()).await?.unwrap_or_default();
     let mut tx = cx.begin().await?;
     let call = task_of(&tx, cx)?;
+    let shown = tx.snapshot::<Streamed>(call.id).await?.unwrap_or_default();
     let word = ended.outcome.word().to_owned();
-    ended.behind(&shown.text).stage(&mut tx, &call).await?;
+    let ended = ended.behind(&shown.text).retire_shown(&mut tx, call.id).await?;
+    ended.stage(&mut tx, &call).await?;
     Ok(Remains::output(word).with(tx))
 }
 

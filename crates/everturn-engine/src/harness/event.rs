@@ -112,7 +112,8 @@ pub enum EventKind {
     },
     /// More output of a call that runs.
     ///
-    /// What was shown of it from the offset on, if anything was, is withdrawn.
+    /// What was shown of it from the offset on, if anything was, is withdrawn. Once the call has ended its result is what is
+    /// kept: who comes then is told of what it wrote as far as the result begins with it.
     Output {
         /// The call.
         call: CallId,

@@ -21,7 +21,7 @@ use super::{
     Agent, ConversationHandle,
     call::{self, CallState, CallTask, Streamed, call_id},
     child::AgentTask,
-    event::{self, Source, task_of},
+    event::{self, Source},
     inbox::said,
     turn::{Partial, TurnTask},
 };
@@ -165,7 +165,7 @@ pub struct CallView {
     pub arguments: RawJson,
     /// Where it stands.
     pub state: CallStanding,
-    /// What it has written while it ran.
+    /// What it has written while it ran; once it has ended, as far as its result begins with it.
     pub output: String,
 }
 
@@ -348,7 +348,8 @@ impl Viewing {
             {
                 match &**message {
                     Message::Result(result) => {
-                        _ = results.insert(result.call.clone(), result.outcome.clone());
+                        let ended = (result.outcome.clone(), result.shown().to_owned());
+                        results.insert(result.call.clone(), ended);
                     }
                     Message::Assistant(response) => {
                         // Of one that was cut off nothing is called.
@@ -365,22 +366,15 @@ impl Viewing {
         let mut views = Vec::with_capacity(calls.len());
         for made in calls {
             let task = self.tasks.iter().find(|task| call_id(task.id) == made.id);
-            let output = match task_of(&made.id) {
-                Some(task) => self.source.document::<Streamed>(task).await?,
-                None => None,
+            let (state, output) = match (results.remove(&made.id), task) {
+                (Some((outcome, shown)), _) => (CallStanding::Ended(outcome), shown),
+                (None, Some(task)) => {
+                    let output = self.source.document::<Streamed>(task.id).await?;
+                    (standing(task), output.map_or_else(String::new, |(output, _)| output.text))
+                }
+                (None, None) => (CallStanding::Proposed, String::new()),
             };
-            let state = match (results.remove(&made.id), task) {
-                (Some(outcome), _) => CallStanding::Ended(outcome),
-                (None, Some(task)) => standing(task),
-                (None, None) => CallStanding::Proposed,
-            };
-            views.push(CallView {
-                call: made.id,
-                name: made.name,
-                arguments: made.arguments,
-                state,
-                output: output.map_or_else(String::new, |(output, _)| output.text),
-            });
+            views.push(CallView { call: made.id, name: made.name, arguments: made.arguments, state, output });
         }
         Ok(views)
     }

@@ -255,7 +255,7 @@ impl Seen {
     }
 
     /// What a call has written beyond what was seen of it.
-    fn output_came(&mut self, call: &CallId, text: &str) -> Vec<EventKind> {
+    pub(super) fn output_came(&mut self, call: &CallId, text: &str) -> Vec<EventKind> {
         let Some(seen) = self.calls.get_mut(call) else { return Vec::new() };
         if text.len() < seen.output {
             // A power cut took what was seen.
