@@ -157,6 +157,16 @@ pub enum EventKind {
         /// When.
         until: Timestamp,
     },
+    /// A request waits before it is sent: others at its endpoint come first, or were asked to wait. Told while it waits.
+    Waiting {
+        /// The step.
+        step: u32,
+        /// The attempt at it.
+        attempt: u32,
+        /// Until when; without a moment, for a place at the endpoint.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+    },
     /// The context was made shorter.
     Compaction {
         /// The entry that says so.
@@ -310,7 +320,7 @@ impl SessionReader {
     /// Events of a conversation, whoever owns the session: in this process, in another, or nobody.
     ///
     /// Promise: the same events, in the same order, as its owner's [`events`](crate::ConversationHandle::events) tell; only
-    /// deltas may be cut elsewhere. A follower who comes when a wait for another attempt is over hears nothing of it.
+    /// deltas may be cut elsewhere. A follower who comes when a wait before a request is over hears nothing of it.
     /// Shape: as the owner's; they end only when the session is deleted.
     /// Errors: `NotFound` when there is no such conversation; `Invalid` for a cursor of another session.
     pub async fn events(

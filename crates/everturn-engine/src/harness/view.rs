@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Agent, ConversationHandle,
+    budget::waits_for_room,
     call::{self, CallState, CallTask, Streamed, call_id},
     child::AgentTask,
     event::{self, Source},
@@ -110,8 +111,10 @@ pub enum TurnPhase {
     Calling,
     /// Nothing goes on until a person decides.
     WaitingForPerson,
-    /// It asks again at a moment.
+    /// It asks, or asks again, at a moment.
     WaitingUntil(Timestamp),
+    /// Others come first: it waits for room in a budget, or for a place at the model's endpoint.
+    WaitingForRoom,
     /// The context is made shorter.
     Compacting,
     /// It comes to its end.
@@ -125,6 +128,7 @@ impl std::fmt::Display for TurnPhase {
             Self::Calling => f.write_str("calling"),
             Self::WaitingForPerson => f.write_str("waiting for a person"),
             Self::WaitingUntil(until) => write!(f, "waiting until {until}"),
+            Self::WaitingForRoom => f.write_str("waiting for room"),
             Self::Compacting => f.write_str("compacting"),
             Self::Ending => f.write_str("ending"),
         }
@@ -298,7 +302,7 @@ impl Viewing {
             turn: task.id,
             step,
             attempt,
-            phase: self.phase(task, approvals)?,
+            phase: self.phase(task, (&partial, approvals))?,
             stopping: task.abort.clone(),
             response: PartialResponse {
                 text: partial.text,
@@ -309,10 +313,18 @@ impl Viewing {
         }))
     }
 
-    /// What a turn does, in view of what a person is asked.
-    fn phase(&self, turn: &TaskRecord, approvals: &[ApprovalRecord]) -> Result<TurnPhase> {
+    /// What a turn does, in view of what its request shows and of what a person is asked.
+    fn phase(
+        &self,
+        turn: &TaskRecord,
+        (partial, approvals): (&Partial, &[ApprovalRecord]),
+    ) -> Result<TurnPhase> {
         if let TaskState::Sleeping { until, .. } = turn.state {
             return Ok(TurnPhase::WaitingUntil(until));
+        }
+        let is_held = partial.turn == Some(turn.id) && partial.is_held && partial.until.is_none();
+        if is_held || waits_for_room(turn) {
+            return Ok(TurnPhase::WaitingForRoom);
         }
         let Some(stands) = turn.checkpoint().map(RawJson::read::<Stands>).transpose()? else {
             return Ok(TurnPhase::Ending);
@@ -329,7 +341,7 @@ impl Viewing {
                     false => TurnPhase::Calling,
                 }
             }
-            Some("asked" | "pinned" | "faulted") => TurnPhase::Requesting,
+            Some("asked" | "pinned" | "waiting" | "faulted") => TurnPhase::Requesting,
             _ => TurnPhase::Ending,
         })
     }
@@ -401,12 +413,14 @@ impl Viewing {
             let Some(owner) = child.owner.and_then(|owner| owners.get(&owner)) else { continue };
             let turn = self.turn_of(child.id);
             let approvals = self.source.open_approvals(child.id).await?;
+            let partial = self.source.document::<Partial>(child.id).await?.map(|(partial, _)| partial);
+            let shown = (&partial.unwrap_or_default(), approvals.as_slice());
             children.push(ChildView {
                 conversation: child.id,
                 owner: owner.id,
                 is_background: owner.background,
                 turn: turn.map(|turn| turn.id),
-                phase: turn.map(|turn| self.phase(turn, &approvals)).transpose()?,
+                phase: turn.map(|turn| self.phase(turn, shown)).transpose()?,
             });
         }
         Ok(children)

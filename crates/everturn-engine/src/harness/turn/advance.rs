@@ -348,9 +348,13 @@ impl Turn {
         Ok(Came::Sleep(self.state, until))
     }
 
-    /// Stages that nobody waits any more to send a request again.
-    pub(crate) async fn forget_wait(&self, tx: &mut Transaction) -> Result<()> {
-        tx.apply::<Partial>(self.conversation, vec![Partial::default().whole()]).await
+    /// Stages that no request of the turn streams or waits to be sent any more.
+    pub(crate) async fn forget_partial(&self, tx: &mut Transaction) -> Result<()> {
+        let shown = tx.snapshot::<Partial>(self.conversation).await?.unwrap_or_default();
+        match shown.turn == Some(self.id) {
+            true => tx.apply::<Partial>(self.conversation, vec![Partial::default().whole()]).await,
+            false => Ok(()),
+        }
     }
 
     /// The conversation's newest entry: results come from the calls themselves, and what the model is told beside them
@@ -371,11 +375,13 @@ impl Turn {
         let conversation = self.conversation;
         let shown = tx.snapshot::<Partial>(conversation).await?.unwrap_or_default();
         let mut sent = Sent::default();
-        if shown.turn == Some(self.id) && !shown.is_empty() {
+        if shown.turn == Some(self.id) {
             sent.wall_ms = shown.out_ms;
-            let attempt = Attempt { step: shown.step, attempt: shown.attempt };
-            let message = Message::Assistant(shown.into_message());
-            self.append(tx, Entry::new(kind::ASSISTANT).message(message).data(attempt)?)?;
+            if !shown.is_empty() {
+                let attempt = Attempt { step: shown.step, attempt: shown.attempt };
+                let message = Message::Assistant(shown.into_message());
+                self.append(tx, Entry::new(kind::ASSISTANT).message(message).data(attempt)?)?;
+            }
             tx.apply::<Partial>(conversation, vec![Partial::default().whole()]).await?;
         }
         self.account(shared, tx, (&pinned, end), sent).await

@@ -29,9 +29,12 @@ pub(crate) struct Partial {
     /// How long the request had been out when this was stored, in milliseconds.
     #[serde(default)]
     pub(crate) out_ms: u64,
-    /// When the request is sent, where it waits to be sent again.
+    /// When the request is sent, where it waits for a moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) until: Option<Timestamp>,
+    /// Whether others at its endpoint keep it waiting: until that moment, or for a place.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_held: bool,
 }
 
 /// A call whose arguments are still coming.
@@ -59,6 +62,16 @@ impl Partial {
     /// Nothing yet, of an attempt that is made at some moment.
     pub(super) fn waiting(turn: TaskId, (step, attempt): (u32, u32), until: Timestamp) -> Self {
         Self { turn: Some(turn), step, attempt, until: Some(until), ..Self::default() }
+    }
+
+    /// Nothing yet, of an attempt that others keep waiting: until a moment, or for a place.
+    pub(super) fn held(turn: TaskId, (step, attempt): (u32, u32), until: Option<Timestamp>) -> Self {
+        Self { turn: Some(turn), step, attempt, until, is_held: true, ..Self::default() }
+    }
+
+    /// Whether the attempt has not begun.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_held || self.until.is_some()
     }
 
     /// What was shown, as a message that was cut off.

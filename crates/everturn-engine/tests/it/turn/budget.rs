@@ -17,6 +17,7 @@ use everturn_engine::{
     AgentChange, EventKind, Extension, Harness, Input, LiveSession, Models, Settings, SystemEntropy, TurnEnd,
     World,
     tool::{Does, SessionCall, SessionTool, Spawn},
+    view::TurnPhase,
 };
 use everturn_testkit::{
     manual::ManualClock,
@@ -157,6 +158,7 @@ async fn a_turn_waits_while_others_hold_what_it_wants() {
     until("the first request is out", || model.count() == 1).await;
     let second = fork.submit(Input::text("b")).await.unwrap();
     assert_eq!(model.count(), 1, "100 are reserved, and 20 are not enough");
+    assert_eq!(fork.view().await.unwrap().turn.unwrap().phase, TurnPhase::WaitingForRoom);
     gate.cancel();
     assert_eq!(first.answer().await.unwrap().text, "one");
     assert_eq!(second.answer().await.unwrap().text, "two", "10 were used, and 110 are");

@@ -185,6 +185,14 @@ fn a_wait_before_another_attempt_is_told_once() {
     assert_eq!(seen.partial_came(&waiting), [retry]);
     assert_eq!(seen.partial_came(&waiting), []);
     assert_eq!(seen.partial_came(&partial(2, "a")), [started(2), text(2, "a")]);
+
+    let held = |until| Partial { is_held: true, until, ..partial(3, "") };
+    let waiting = |until| EventKind::Waiting { step: 1, attempt: 3, until };
+    for until in [None, Some(Timestamp(8)), Some(Timestamp(9)), None] {
+        assert_eq!(seen.partial_came(&held(until)), [waiting(until)], "each for itself");
+        assert_eq!(seen.partial_came(&held(until)), []);
+    }
+    assert_eq!(seen.partial_came(&partial(3, "a")), [started(3), text(3, "a")]);
 }
 
 #[test]
