@@ -34,7 +34,7 @@ use crate::{
     task::{Aborted, Remains, Step, Task, TaskContext, TaskError},
 };
 pub(super) use ended::Ended;
-pub(super) use judge::{Bench, SessionRule, SessionRules};
+pub(super) use judge::{Bench, SessionRule, SessionRules, acts_of};
 pub(super) use output::Streamed;
 pub(super) use plan::plan;
 

@@ -251,6 +251,24 @@ async fn changed_arguments_are_validated_and_judged_again() {
     assert_legal(&model);
 }
 
+// A tool that broke over changed arguments broke whoever decided.
+// Guards: it refuses them, as it refuses a call with such arguments.
+#[tokio::test]
+async fn changed_arguments_over_which_a_tool_breaks_are_refused() {
+    let model = Scripted::new([Reply::calls([("do", "{}")]), Reply::text("done")]);
+    let tools = Extension::new("test").tool(Doing::<0>::says("done"));
+    let building = builder(&store(), &model).policy(rules(&["ask tool(do)"])).install(tools).unwrap();
+    let session = building.open().await.unwrap().create(spec()).await.unwrap();
+    session.root().submit(Input::text("a")).await.unwrap();
+    session.quiescent().await.unwrap();
+    let asked = open(&session)[0];
+    let arguments = RawJson::parse(r#"{"panic":1}"#).unwrap();
+    let error = session.decide(asked, Decision::Edit { arguments }, "ada").await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("The tool do broke: no acts for this"), "{error}");
+    assert_eq!(open(&session), [asked], "nothing was changed");
+}
+
 #[tokio::test]
 async fn what_is_allowed_for_the_session_frees_its_like() {
     let (_, session, model, _) = asking(writes(["a", "b", "a"])).await;
