@@ -164,16 +164,7 @@ pub(crate) fn read(question: &Question, line: &str) -> Result<Decision, String> 
 
 /// A decision in words.
 pub(crate) fn said(decision: &Decision) -> String {
-    match decision {
-        Decision::Allow => "allowed".into(),
-        Decision::AllowForSession => "allowed for this session".into(),
-        Decision::Deny { reason } => format!("denied: {}", clean::line(reason)),
-        Decision::Edit { .. } => "allowed with other arguments".into(),
-        Decision::Happened { .. } => "it has run".into(),
-        Decision::DidNotHappen => "it has not run".into(),
-        Decision::Stop => "the turn ends".into(),
-        Decision::Answer { .. } => "answered".into(),
-    }
+    clean::line(&decision.to_string())
 }
 
 #[cfg(test)]

@@ -75,6 +75,10 @@ impl Screen {
             EventKind::Retry { attempt, until, .. } => {
                 self.note(&format!("(attempt {attempt} at {} UTC)", moment(*until)));
             }
+            EventKind::Waiting { until: Some(until), .. } => {
+                self.note(&format!("(waiting until {} UTC: the endpoint asked for it)", moment(*until)));
+            }
+            EventKind::Waiting { until: None, .. } => self.note("(waiting: the endpoint is busy)"),
             EventKind::Compaction { .. } => self.note("(the context was made shorter)"),
             EventKind::Resync => self.note("(what was shown may not have happened; from here on it did)"),
             EventKind::TurnEnded(record) => {

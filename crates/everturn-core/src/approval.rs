@@ -1,5 +1,7 @@
 //! Approvals: questions that a session waits with until someone decides them.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -145,12 +147,13 @@ pub enum ApprovalState {
     },
 }
 
-/// What someone decided.
+/// What someone decided. Its text is for people.
 ///
 /// ```
 /// use everturn_core::approval::Decision;
 /// let no = Decision::Deny { reason: "not on a Friday".into() };
 /// assert_eq!(serde_json::to_string(&no).unwrap(), r#"{"deny":{"reason":"not on a Friday"}}"#);
+/// assert_eq!(no.to_string(), "denied: not on a Friday");
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -184,4 +187,19 @@ pub enum Decision {
         /// The answer.
         text: String,
     },
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Allow => f.write_str("allowed"),
+            Self::AllowForSession => f.write_str("allowed for this session"),
+            Self::Deny { reason } => write!(f, "denied: {reason}"),
+            Self::Edit { .. } => f.write_str("allowed with other arguments"),
+            Self::Happened { .. } => f.write_str("it has run"),
+            Self::DidNotHappen => f.write_str("it has not run"),
+            Self::Stop => f.write_str("the turn ends"),
+            Self::Answer { .. } => f.write_str("answered"),
+        }
+    }
 }

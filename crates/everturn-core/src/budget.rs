@@ -40,7 +40,8 @@ pub struct Budget {
     /// Money, in nano-dollars. Requests without a known price count for nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<u64>,
-    /// Time in which requests were out or calls ran, in milliseconds.
+    /// Time in which requests were out or calls ran, in milliseconds. Of a request that was cut off by the end of its process,
+    /// the time until what had come of it was stored last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_ms: Option<u64>,
     /// Tool calls.

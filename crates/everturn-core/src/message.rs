@@ -273,6 +273,9 @@ pub struct CallResult {
     /// The whole output, where the text is not all of it and it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<BlobId>,
+    /// How much of the text's beginning was shown while the call ran, in bytes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub shown: usize,
     /// More about it for people; no model is told of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<RawJson>,
@@ -292,10 +295,21 @@ impl CallResult {
             time: None,
             truncated: false,
             whole: None,
+            shown: 0,
             details: None,
             control: Control::default(),
         }
     }
+
+    /// What of it was shown while the call ran.
+    pub fn shown(&self) -> &str {
+        self.text.get(..self.shown).unwrap_or_default()
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
 }
 
 /// How a call ended. Each end reaches the model as a result; none is an exception.

@@ -223,14 +223,16 @@ impl Harness {
         })
     }
 
-    /// Sets what calls are judged by, where an agent names this policy (or none). Calls that are asked about are judged again by
-    /// [`LiveSession::judge_again`].
+    /// Sets what calls are judged by, where an agent names this policy (or none). In the sessions that run here, calls that are
+    /// asked about are judged again: those that it allows go on, and those that it denies end.
     pub fn set_policy(&self, name: Option<&str>, policy: Policy) {
         let mut policies = self.0.policies.write().unwrap_or_else(PoisonError::into_inner);
         match name {
             None => policies.default = Arc::new(policy),
             Some(name) => _ = policies.named.insert(name.into(), Arc::new(policy)),
         }
+        drop(policies);
+        self.0.host.rules_changed();
     }
 
     /// What is installed now: a snapshot.
@@ -248,12 +250,19 @@ impl Harness {
         Settings::clone(&self.0.settings())
     }
 
-    /// Sets what the host sets. What is under way goes by it from its next decision on.
+    /// Sets what the host sets. What is under way goes by it from its next decision on; what waits for room in a session's budget
+    /// that is another now looks again.
     ///
     /// Errors: `Invalid` when the settings contradict themselves.
     pub fn set(&self, settings: Settings) -> Result<()> {
         settings.check("set the settings of a harness")?;
-        *self.0.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        let new = Arc::new(settings);
+        let budget = new.session_budget;
+        let old =
+            std::mem::replace(&mut *self.0.settings.write().unwrap_or_else(PoisonError::into_inner), new);
+        if old.session_budget != budget {
+            self.0.host.rules_changed();
+        }
         Ok(())
     }
 }

@@ -13,6 +13,7 @@ mod host;
 mod mailbox;
 mod marks;
 mod opening;
+mod rules;
 mod run;
 mod scheduler;
 mod settle;

@@ -38,7 +38,7 @@ pub(crate) async fn run(place: &Place, which: &Which, rules: Rules) -> Result<Ex
         is_leaving: false,
     };
     if let Some(session) = session {
-        chat.open(session).await?;
+        chat.open(session);
     }
     chat.greet(which);
     let ended = chat.go_on().await;
@@ -193,7 +193,7 @@ impl Chat {
             Some(session) => session,
             None => {
                 let session = self.host.session(&Which::default(), line).await?;
-                self.open(session.clone()).await?;
+                self.open(session.clone());
                 session
             }
         };
@@ -222,16 +222,11 @@ impl Chat {
         }
     }
 
-    async fn open(&mut self, session: LiveSession) -> Result<(), Failure> {
-        if !session.open_approvals().is_empty() {
-            // Rules may have changed since.
-            session.judge_again().await?;
-        }
-        // What was cut off goes on, and what others leave here is taken.
+    fn open(&mut self, session: LiveSession) {
+        // What was cut off goes on, what was asked is judged by the rules as they are, and what others leave here is taken.
         session.resume();
         self.graphs = Some(session.task_graph());
         self.session = Some(session);
-        Ok(())
     }
 
     async fn cancel(&mut self) -> Result<(), Failure> {

@@ -35,10 +35,6 @@ pub(crate) async fn run(place: &Place, id: SessionId, json: bool) -> Result<Exit
     if open.is_empty() && session.inspect().await?.tasks.is_empty() {
         eprintln!("everturn: nothing in session {id} was cut off; `everturn run --session {id}` asks on");
     }
-    if !session.open_approvals().is_empty() {
-        // Rules may have changed since.
-        session.judge_again().await?;
-    }
     let desk = Desk::at_terminal();
     let (mut form, mut signals) = (Form::of(json), Signals::listen()?);
     let mut ended = Ok(Exit::Answered);

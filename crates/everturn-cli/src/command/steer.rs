@@ -81,7 +81,7 @@ fn became(record: &SubmissionRecord, session: SessionId, came: Came) -> Result<S
                 End::Cancelled => "that turn was cancelled".into(),
                 End::Withdrawn => "it was withdrawn".into(),
                 End::Failed { reason } => format!("that turn failed: {}", clean::line(reason)),
-                other => format!("it has ended: {other:?}"),
+                _ => "it has ended".into(),
             };
             format!("{place}{end} (`everturn show {session}`)")
         }

@@ -58,7 +58,7 @@ fn approvals_are_answered_out_of_order_from_another_process() {
     let results = results(&script.asked());
     assert!(results[0].contains("Declined by local: not that one"), "{results:?}");
     assert!(results[1].contains("7_000"), "{results:?}");
-    place.run(&["approve", &id, &small]).refused(1, "local has decided it: Deny");
+    place.run(&["approve", &id, &small]).refused(1, "local has decided it: denied: ");
     script.says("done");
     assert_eq!(first.ended().well(), "done\n");
     let none = place.run(&["approvals", &id]);
@@ -111,7 +111,7 @@ fn what_a_killed_process_had_asked_is_answered_and_goes_on() {
     let allowed = place.run(&["approve", &id]).well();
     assert!(allowed.contains(&format!("`everturn resume {id}` goes on")), "{allowed}");
     assert!(!place.path().join("b.txt").exists(), "deciding runs nothing");
-    place.run(&["approve", &id, &approval]).refused(1, "local has decided it: Allow");
+    place.run(&["approve", &id, &approval]).refused(1, "local has decided it: allowed");
 
     let resumed = Running::start(&place, &["resume", &id]);
     let results = results(&script.asked());

@@ -138,6 +138,6 @@ impl DropToolOutput {
     fn dropped(&self, result: &CallResult) -> Option<CallResult> {
         let text = format!("[The output was dropped to make room: it had {} bytes.]", result.text.len());
         let is_worth = result.text.len() >= self.at_least_bytes && result.text.len() > text.len();
-        is_worth.then(|| CallResult { text, details: None, truncated: true, ..result.clone() })
+        is_worth.then(|| CallResult { text, details: None, truncated: true, shown: 0, ..result.clone() })
     }
 }

@@ -124,7 +124,8 @@ impl Policy {
     pub fn verdict(&self, call: &Judged<'_>) -> Verdict {
         let of_name = [Act::Tool(call.tool.into())];
         let acts = if call.acts.is_empty() { &of_name } else { call.acts };
-        let verdicts = acts.iter().map(|act| self.explain(act, call).verdict);
+        let verdicts =
+            acts.iter().map(|act| self.weigh((act.to_string(), Subject::of(act)), call, |_, _| ()).0);
         verdicts.reduce(Verdict::and).expect("there is at least the act of the tool's name")
     }
 
@@ -132,12 +133,15 @@ impl Policy {
     pub fn command(&self, words: &[Word<'_>], call: &Judged<'_>) -> Verdict {
         let texts: Vec<_> = words.iter().map(Word::to_string).collect();
         let act = format!("exec({})", texts.join(" "));
-        self.weigh(act, Subject::of_words(words.to_vec()), call).verdict
+        self.weigh((act, Subject::of_words(words.to_vec())), call, |_, _| ()).0
     }
 
     /// Says which rules fit an act of a call, which of them decides, and why. The verdict is the one that the act has.
     pub fn explain(&self, act: &Act, call: &Judged<'_>) -> Explanation {
-        self.weigh(act.to_string(), Subject::of(act), call)
+        let text = act.to_string();
+        let (verdict, rules) =
+            self.weigh((text.clone(), Subject::of(act)), call, |case, by| case.standings(by));
+        Explanation { act: beginning(text), verdict, rules: rules.unwrap_or_default() }
     }
 
     /// A text that is the same for policies that say the same, and most likely another for others. Recorded with
@@ -162,25 +166,24 @@ impl Policy {
         format!("{:016x}", fnv_1a(lines.join("\n").as_bytes()))
     }
 
-    /// Weighs the rules that fit an act or a command, whose text is `act`.
-    fn weigh(
+    /// Weighs the rules that fit an act or a command, by its text and what it is. Gives the verdict, and what is to be seen in
+    /// the case and of the rule that decides; none where no rule could.
+    fn weigh<T>(
         &self,
-        act: String,
-        subject: Result<Subject<'_>, &'static str>,
+        (act, subject): (String, Result<Subject<'_>, &'static str>),
         call: &Judged<'_>,
-    ) -> Explanation {
+        see: impl FnOnce(&Case<'_>, Option<usize>) -> T,
+    ) -> (Verdict, Option<T>) {
         let act = beginning(act);
-        let denied = |why: &str| Verdict {
-            effect: Effect::Deny,
-            layer: Layer::Code,
-            rule: format!("no rule can allow {act}: {why}"),
-        };
         match subject {
-            Err(why) => Explanation { verdict: denied(why), act, rules: Vec::new() },
+            Err(why) => {
+                let rule = format!("no rule can allow {act}: {why}");
+                (Verdict { effect: Effect::Deny, layer: Layer::Code, rule }, None)
+            }
             Ok(subject) => {
                 let case = Case { policy: self, found: self.fitting(&subject, call), subject: &subject };
                 let (effect, by) = case.decide();
-                Explanation { verdict: case.verdict(effect, by, &act), rules: case.standings(by), act }
+                (case.verdict(effect, by, &act), Some(see(&case, by)))
             }
         }
     }

@@ -42,8 +42,8 @@ impl Case<'_> {
         let find =
             |effect, fit| self.find(|one| one.layer == layer && one.rule.effect == effect && one.fit >= fit);
         let allowed = find(Effect::Allow, Fit::Yes).filter(|_| self.may_loosen(layer));
-        let allow = if self.may_allow() { Effect::Allow } else { Effect::Ask };
-        let decided = allowed.map_or(decided, |at| (allow, Some(at)));
+        let allow = || if self.may_allow() { Effect::Allow } else { Effect::Ask };
+        let decided = allowed.map_or(decided, |at| (allow(), Some(at)));
         // What asks only perhaps takes an allow back, and is no reason to ask for what is denied.
         let asked = find(Effect::Ask, Fit::Yes).filter(|_| self.may_loosen(layer));
         let asked = asked.or(find(Effect::Ask, Fit::Perhaps).filter(|_| decided.0 == Effect::Allow));
@@ -86,9 +86,11 @@ impl Case<'_> {
         let by = by.map(|at| &self.found[at]);
         let layer = by.map_or(Layer::Code, |one| one.layer);
         let mut rule = by.map_or_else(|| self.without_rule(effect, act), |one| one.rule.to_string());
-        match (effect, by.map(|one| one.rule.effect), self.subject.hides()) {
-            (Effect::Ask, Some(Effect::Deny), _) => rule.push_str(" (it may fit)"),
-            (Effect::Ask, Some(Effect::Allow), Some(why)) => rule.push_str(&format!(" ({why})")),
+        match (effect, by.map(|one| one.rule.effect)) {
+            (Effect::Ask, Some(Effect::Deny)) => rule.push_str(" (it may fit)"),
+            (Effect::Ask, Some(Effect::Allow)) => {
+                rule.extend(self.subject.hides().map(|why| format!(" ({why})")));
+            }
             _ => {}
         }
         if effect == Effect::Ask && !self.policy.is_attended {

@@ -13,7 +13,7 @@ use everturn_core::{
 
 use super::{
     Shared,
-    call::{DECIDED, SessionRule, SessionRules},
+    call::{DECIDED, SessionRule, SessionRules, acts_of},
     live::LiveSession,
 };
 use crate::{Transaction, extension::erased};
@@ -74,14 +74,6 @@ impl LiveSession {
         tx.decide(self.shared(), approval, (decision, actor)).await?;
         tx.commit().await.map(drop)
     }
-
-    /// Judges all calls again whose questions are open: policy may say something else by now.
-    pub async fn judge_again(&self) -> Result<()> {
-        self.resume();
-        let mut tx = self.begin().await?;
-        tx.wake_asking(None).await?;
-        tx.commit().await.map(drop)
-    }
 }
 
 impl Transaction {
@@ -99,15 +91,14 @@ impl Transaction {
             return Err(Error::conflict(format!("decide approval {approval}: its time is over")));
         }
         if !record.question.takes(&decision) {
-            let message = format!("decide approval {approval}: {decision:?} does not fit what is asked");
+            let message =
+                format!("decide approval {approval}: to say \"{decision}\" does not fit what is asked");
             return Err(Error::invalid(message));
         }
         // To refuse is never about something else.
-        let may_be_other = !matches!(decision, Decision::Deny { .. });
-        if may_be_other && let Some(why) = self.changed(shared, &record).await? {
-            return Err(Error::conflict(format!("decide approval {approval}: {why}")));
+        if !matches!(decision, Decision::Deny { .. }) {
+            self.check_same(shared, &record, &decision).await?;
         }
-        self.check_edit(shared, &record, &decision).await?;
         let is_rule = decision == Decision::AllowForSession;
         if is_rule {
             self.allow_for_session(&record.question).await?;
@@ -122,30 +113,24 @@ impl Transaction {
         Ok(())
     }
 
-    /// What has changed since a question was asked, so that a decision would be about something else.
-    async fn changed(&self, shared: &Shared, record: &ApprovalRecord) -> Result<Option<String>> {
-        let Question::Call { tool, directory, .. } = &record.question else { return Ok(None) };
+    /// Proves that a decision is about what was asked: the place and the tool are the same still, and the tool takes changed
+    /// arguments.
+    async fn check_same(&self, shared: &Shared, record: &ApprovalRecord, decision: &Decision) -> Result<()> {
+        let Question::Call { tool: name, directory, .. } = &record.question else { return Ok(()) };
+        let id = record.id;
+        let conflict = |why: String| Err(Error::conflict(format!("decide approval {id}: {why}")));
         let agent = self.agent_in(record.conversation, record.turn).await?;
         if agent.directory != *directory {
-            return Ok(Some("the directory of the conversation has changed since".into()));
+            return conflict("the directory of the conversation has changed since".into());
         }
-        Ok(shared
-            .select(&agent)
-            .tool(tool)
-            .is_none()
-            .then(|| format!("the tool {tool} is no longer on offer")))
-    }
-
-    /// Proves that the tool takes changed arguments.
-    async fn check_edit(&self, shared: &Shared, record: &ApprovalRecord, decision: &Decision) -> Result<()> {
-        let (Question::Call { tool, .. }, Decision::Edit { arguments }) = (&record.question, decision) else {
-            return Ok(());
+        let selected = shared.select(&agent);
+        let Some(tool) = selected.tool(name) else {
+            return conflict(format!("the tool {name} is no longer on offer"));
         };
-        let selected = shared.select(&self.agent_in(record.conversation, record.turn).await?);
-        let Some(tool) = selected.tool(tool) else { return Ok(()) };
-        tool.acts(arguments).map(drop).map_err(|error| {
+        let Decision::Edit { arguments } = decision else { return Ok(()) };
+        acts_of(tool, arguments).map(drop).map_err(|error| {
             let (text, _) = error.into_parts();
-            Error::invalid(format!("decide approval {}: {text}", record.id))
+            Error::invalid(format!("decide approval {id}: {text}"))
         })
     }
 
@@ -204,7 +189,7 @@ fn over(record: &ApprovalRecord) -> Error {
     let id = record.id;
     Error::conflict(match &record.state {
         ApprovalState::Decided { decision, actor, .. } => {
-            format!("decide approval {id}: {actor} has decided it: {decision:?}")
+            format!("decide approval {id}: {actor} has decided it: {decision}")
         }
         ApprovalState::Void { reason, .. } => format!("decide approval {id}: it is void: {reason}"),
         ApprovalState::Open => format!("decide approval {id}: it cannot be read as it is"),

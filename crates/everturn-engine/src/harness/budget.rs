@@ -12,15 +12,15 @@ use everturn_core::{
     json::RawJson,
     message::Usage,
     model::ModelRef,
-    task::Signal,
+    task::{Signal, TaskRecord, TaskState},
     usage::Price,
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Shared, agent::Agent, turn::TurnInput};
+use super::{Shared, turn::TurnInput};
 use crate::Transaction;
 
-/// The signal that wakes a turn that waits for room in a budget.
+/// The signal that wakes who waits for room in a budget.
 pub(super) const ROOM: &str = "et.room";
 
 /// What a turn has spent, its sub-agents included.
@@ -58,6 +58,15 @@ pub(super) struct Spender {
     pub(super) conversation: ConversationId,
     /// The turn that the spending is for.
     pub(super) turn: TaskId,
+    /// Who reserves and waits: the turn itself, or work of it.
+    pub(super) task: TaskId,
+}
+
+impl Spender {
+    /// A turn that spends for itself.
+    pub(super) fn turn(conversation: ConversationId, turn: TaskId) -> Self {
+        Self { conversation, turn, task: turn }
+    }
 }
 
 impl Shared {
@@ -68,12 +77,17 @@ impl Shared {
     }
 }
 
-/// What a request was, as accounts have it; none where nobody knows.
-pub(super) fn used(usage: Option<&Usage>, cost: Option<u64>, wall_ms: u64) -> Option<Spent> {
+/// Whether a task waits for room in a budget.
+pub(super) fn waits_for_room(task: &TaskRecord) -> bool {
+    matches!(&task.state, TaskState::Listening { signal, .. } if signal == ROOM)
+}
+
+/// What a request was, as accounts have it, but for its time; none where nobody knows.
+pub(super) fn used(usage: Option<&Usage>, cost: Option<u64>) -> Option<Spent> {
     let usage = usage?;
     let (input_tokens, output_tokens) = (usage.input?, usage.output?);
     let cost = cost.unwrap_or(0);
-    Some(Spent { steps: 1, input_tokens, output_tokens, cost, wall_ms, ..Spent::default() })
+    Some(Spent { steps: 1, input_tokens, output_tokens, cost, ..Spent::default() })
 }
 
 impl Transaction {
@@ -93,20 +107,20 @@ impl Transaction {
         for (about, budget) in self.budgets(shared, by).await? {
             if !budget.is_unlimited() {
                 let account = self.account(about).await?;
-                room = room.and(budget.room(&account, wanted, by.turn));
+                room = room.and(budget.room(&account, wanted, by.task));
                 accounts.push((about, account));
             }
         }
         Ok((room, accounts))
     }
 
-    /// Reserves the most that a request may use, in every account above; or notes that the turn waits for room.
+    /// Reserves the most that a request may use, in every account above; or notes that who spends waits for room.
     pub(super) async fn reserve(&mut self, shared: &Shared, by: Spender, worst: Spent) -> Result<Room> {
         let (room, accounts) = self.weigh(shared, by, &worst).await?;
         for (about, mut account) in accounts {
             match room {
-                Room::Enough => account.reserve(by.turn, worst),
-                Room::Wait => account.wait(by.turn),
+                Room::Enough => account.reserve(by.task, worst),
+                Room::Wait => account.wait(by.task),
                 Room::Exceeded(_) => continue,
             }
             self.put_account(about, account).await?;
@@ -114,33 +128,35 @@ impl Transaction {
         Ok(room)
     }
 
-    /// Settles a request to what it used, in every account above; what nobody knows is charged as it was reserved. Wakes
-    /// who waited.
+    /// Settles a request to what it used and how long it was out, in every account above; what nobody knows is charged as it
+    /// was reserved. Wakes who waited.
     pub(super) async fn settle_spending(
         &mut self,
         shared: &Shared,
         by: Spender,
-        used: Option<Spent>,
+        (used, wall_ms): (Option<Spent>, u64),
     ) -> Result<()> {
+        let time = Spent { wall_ms, ..Spent::default() };
         for (about, mut account) in self.accounts_above(shared, by).await? {
-            let waiting = account.settle(by.turn, used);
+            let waiting = account.settle(by.task, used);
+            account.spent = account.spent.plus(&time);
             self.put_account(about, account).await?;
-            for turn in waiting {
-                self.wake_for_room(turn).await?;
+            for task in waiting {
+                self.wake_for_room(task).await?;
             }
         }
         Ok(())
     }
 
-    /// Gives back what a turn still holds that is over: its request was never sent, or is settled.
+    /// Gives back what is still held by who is over: its request was never sent, or is settled.
     pub(super) async fn release(&mut self, shared: &Shared, by: Spender) -> Result<()> {
         for (about, mut account) in self.accounts_above(shared, by).await? {
-            let is_known = account.reserved.contains_key(&by.turn) || account.waiting.contains(&by.turn);
+            let is_known = account.reserved.contains_key(&by.task) || account.waiting.contains(&by.task);
             if !is_known {
                 continue;
             }
-            for turn in account.settle(by.turn, Some(Spent::default())) {
-                self.wake_for_room(turn).await?;
+            for task in account.settle(by.task, Some(Spent::default())) {
+                self.wake_for_room(task).await?;
             }
             self.put_account(about, account).await?;
         }
@@ -164,9 +180,21 @@ impl Transaction {
         }
     }
 
-    async fn wake_for_room(&mut self, turn: TaskId) -> Result<()> {
+    /// Wakes everyone who waits for room: there may be more of it. Who finds none waits again.
+    pub(super) async fn wake_all_for_room(&mut self) -> Result<()> {
+        let waiting: Vec<TaskId> = {
+            let state = self.session().0.state();
+            state.live.tasks().filter(|task| waits_for_room(task)).map(|task| task.id).collect()
+        };
+        for task in waiting {
+            self.wake_for_room(task).await?;
+        }
+        Ok(())
+    }
+
+    async fn wake_for_room(&mut self, task: TaskId) -> Result<()> {
         let signal = Signal { name: ROOM.into(), payload: RawJson::empty() };
-        self.wake(turn, signal).await
+        self.wake(task, signal).await
     }
 
     /// The accounts above a spender that are kept: because of a budget, or because there was one.
@@ -182,7 +210,7 @@ impl Transaction {
         Ok(accounts)
     }
 
-    /// The budgets above a spender: its turn's, its conversation's, those of who owns it, the session's.
+    /// The budgets above a spender: its turn's, its conversation's (as it is in the turn), those of who owns it, the session's.
     async fn budgets(&self, shared: &Shared, by: Spender) -> Result<Vec<(About, Budget)>> {
         let mut budgets = Vec::new();
         let (mut conversation, mut turn) = (by.conversation, Some(by.turn));
@@ -190,7 +218,7 @@ impl Transaction {
             if let Some(turn) = turn {
                 budgets.push((About::Turn(turn), self.budget_of_turn(turn)));
             }
-            let agent = self.snapshot::<Agent>(conversation).await?.unwrap_or_default();
+            let agent = self.agent_in(conversation, turn).await?;
             budgets.push((About::Conversation(conversation), agent.budget));
             let owner = self.conversation(conversation).await?.owner;
             let Some(owner) = owner.and_then(|owner| self.task(owner)) else { break };

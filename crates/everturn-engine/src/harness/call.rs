@@ -34,7 +34,7 @@ use crate::{
     task::{Aborted, Remains, Step, Task, TaskContext, TaskError},
 };
 pub(super) use ended::Ended;
-pub(super) use judge::{Bench, SessionRule, SessionRules};
+pub(super) use judge::{Bench, SessionRule, SessionRules, acts_of};
 pub(super) use output::Streamed;
 pub(super) use plan::plan;
 
@@ -207,9 +207,10 @@ impl Running<'_> {
         span::called(self.shared, &ended.outcome, &ended.text);
         let step = ended.step(ended.outcome.word().to_owned());
         if let (Some(turn), wall_ms @ 1..) = (call.owner, ended.wall_ms) {
-            let by = Spender { conversation: call.conversation, turn };
+            let by = Spender::turn(call.conversation, turn);
             tx.charge(self.shared, by, Spent { wall_ms, ..Spent::default() }).await?;
         }
+        let ended = ended.retire_shown(&mut tx, call.id).await?;
         ended.stage(&mut tx, &call).await?;
         Ok(step.with(tx))
     }
@@ -223,11 +224,12 @@ fn may_repeat(intent: &Intent, tool: Option<&AnyTool>) -> bool {
 
 /// Stages the result of a call that ends before it gave one.
 async fn remains(cx: &TaskContext, ended: Ended) -> Result<Remains<CallTask>, TaskError> {
-    let shown = cx.snapshot::<Streamed>(cx.id()).await?.unwrap_or_default();
     let mut tx = cx.begin().await?;
     let call = task_of(&tx, cx)?;
+    let shown = tx.snapshot::<Streamed>(call.id).await?.unwrap_or_default();
     let word = ended.outcome.word().to_owned();
-    ended.behind(&shown.text).stage(&mut tx, &call).await?;
+    let ended = ended.behind(&shown.text).retire_shown(&mut tx, call.id).await?;
+    ended.stage(&mut tx, &call).await?;
     Ok(Remains::output(word).with(tx))
 }
 

@@ -68,7 +68,7 @@ impl Transaction {
     /// Errors: `Conflict` when there may be no more of them: too deep, too many at once, or in all.
     pub(super) async fn start_child(&mut self, shared: &Shared, start: Start<'_>) -> Result<Child> {
         let turn = self.task(start.owner).and_then(|owner| owner.owner).unwrap_or(start.owner);
-        let by = Spender { conversation: start.parent, turn };
+        let by = Spender::turn(start.parent, turn);
         self.check_children(shared, by).await?;
         self.charge(shared, by, Spent { children: 1, ..Spent::default() }).await?;
         self.doc::<Children>(()).await?.total += 1;
@@ -115,7 +115,7 @@ impl Transaction {
     async fn check_children(&mut self, shared: &Shared, by: Spender) -> Result<()> {
         let settings = shared.settings();
         let refuse = |what: String| Err(Error::conflict(format!("start a sub-agent: {what}")));
-        let depth = self.depth_of(by.conversation).await?;
+        let depth = self.depth_of(by).await?;
         if depth > settings.depth_max {
             return refuse(format!(
                 "it would be {depth} deep, and {} is all that may be",
@@ -140,17 +140,18 @@ impl Transaction {
     /// How deep a sub-agent of a conversation would be.
     ///
     /// Errors: `Conflict` where that is deeper than a budget above allows.
-    async fn depth_of(&self, parent: ConversationId) -> Result<u32> {
-        let mut depth = 1;
-        let mut place = self.conversation(parent).await?;
+    async fn depth_of(&self, by: Spender) -> Result<u32> {
+        let (mut depth, mut turn) = (1, Some(by.turn));
+        let mut place = self.conversation(by.conversation).await?;
         loop {
-            let budget = self.snapshot::<Agent>(place.id).await?.unwrap_or_default().budget;
+            let budget = self.agent_in(place.id, turn).await?.budget;
             if budget.depth.is_some_and(|max| u64::from(depth) > max) {
                 let message = format!("start a sub-agent: the budget of {} is used up", Limit::Depth);
                 return Err(Error::conflict(message));
             }
             let Some(owner) = place.owner.and_then(|owner| self.task(owner)) else { return Ok(depth) };
             depth += 1;
+            turn = owner.owner;
             place = self.conversation(owner.conversation).await?;
         }
     }
@@ -285,7 +286,7 @@ impl Transaction {
     pub(super) async fn start_in_background(&mut self, shared: &Shared, start: Start<'_>) -> Result<TaskId> {
         let turn = self.task(start.owner).and_then(|call| self.task(call.owner?));
         let spender = turn.as_ref().map_or(start.owner, |turn| turn.id);
-        self.check_children(shared, Spender { conversation: start.parent, turn: spender }).await?;
+        self.check_children(shared, Spender::turn(start.parent, spender)).await?;
         let input = AgentInput { spawn: start.spawn.clone(), turn: change_in(turn.as_deref())? };
         let new = NewTask::of::<AgentTask>(start.parent, &input)?;
         self.create_task(NewTask { background: true, ..new })

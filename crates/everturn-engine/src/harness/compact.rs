@@ -1,16 +1,17 @@
 //! Compaction as a task: plan, ask for a summary, commit the entry from which the context begins anew.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use everturn_core::{
     Error, Result,
-    budget::Spent,
+    budget::{Limit, Room, worst_case},
     clock::Timestamp,
     compaction::{Asking, Plan, Transcript, Trigger, Wanted, summary_request, weigh},
     context::Context,
     id::{ConversationId, EntryId, TaskId},
-    message::Stop,
-    model::{Fault, FaultClass, ModelRef, Request},
+    json::RawJson,
+    message::{Message, Stop},
+    model::{Fault, FaultClass, Model, ModelRef, Request},
     response::Response,
     task::{
         TaskFailure,
@@ -24,7 +25,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     Shared,
     agent::Agent,
-    budget::{self, Spender},
+    budget::{self, ROOM, Spender},
+    history::TurnEnd,
     turn::{retry_wait, shared},
 };
 use crate::{
@@ -100,15 +102,20 @@ impl Task for CompactTask {
         input: &CompactInput,
         state: CompactState,
     ) -> Result<Aborted<Self>, TaskError> {
+        let end = if cx.was_entered_here() { RequestEnd::Aborted } else { RequestEnd::Unknown };
         let shared = shared(&self.0)?;
-        let mut tx = cx.begin().await?;
-        if cx.was_entered() {
-            let end = if cx.was_entered_here() { RequestEnd::Aborted } else { RequestEnd::Unknown };
-            let mut compacting = Compacting { shared: &shared, cx, input, state };
-            let row = compacting.cut(end).await?;
-            compacting.pay(&mut tx, Some(row)).await?;
-        }
-        Ok(Remains::default().with(tx))
+        Ok(Compacting { shared: &shared, cx, input, state }.remains(end).await?)
+    }
+
+    async fn fault(
+        &self,
+        cx: &TaskContext,
+        input: &CompactInput,
+        state: CompactState,
+        _: &TaskFailure,
+    ) -> Result<Remains<Self>, TaskError> {
+        let shared = shared(&self.0)?;
+        Ok(Compacting { shared: &shared, cx, input, state }.remains(RequestEnd::Failed).await?)
     }
 }
 
@@ -121,7 +128,7 @@ struct Compacting<'a> {
 }
 
 impl Compacting<'_> {
-    async fn run(mut self) -> Result<Step<CompactTask>> {
+    async fn run(self) -> Result<Step<CompactTask>> {
         let (session, conversation) = (self.cx.session(), self.cx.conversation());
         let lineage = session.conversation(conversation).await?.lineage.clone();
         let entries = session.visible(lineage, None).await?;
@@ -130,49 +137,71 @@ impl Compacting<'_> {
         let Some(plan) = self.shared.strategy.plan(&transcript, &wanted) else {
             return Ok(fail(NOTHING_TO_GAIN, "the context is as short as it can be"));
         };
-        if plan.needs_summary && self.cx.was_entered() {
-            // The request may have been sent: that was an attempt, and what follows is the next one.
-            let row = self.cut(RequestEnd::Unknown).await?;
-            let mut tx = self.cx.begin().await?;
-            self.pay(&mut tx, Some(row)).await?;
-            return Ok(Step::go(self.state).with(tx));
-        }
-        if let Some(until) = self.closed_until().await?.filter(|_| plan.needs_summary) {
-            return Ok(Step::sleep(until, self.state));
-        }
-        let mut row = None;
-        let summary = if plan.needs_summary {
-            let (asked, sent) = self.ask(&transcript, &plan).await?;
-            row = Some(sent);
-            match asked {
-                Asked::Summary(summary) => Some(summary),
-                Asked::Faulted(fault) => return self.faulted(fault, row).await,
+        match plan.needs_summary {
+            true => self.summarise(&transcript, &plan).await,
+            false => {
+                let tx = self.cx.begin().await?;
+                self.commit(tx, &plan, None).await
             }
-        } else {
-            None
-        };
-        self.commit(&plan, summary.as_deref(), row).await
+        }
     }
 
-    /// Asks a model for the summary; gives what came of it, and its row of the ledger.
-    async fn ask(&mut self, transcript: &Transcript<'_>, plan: &Plan) -> Result<(Asked, UsageRow)> {
-        let model = self.model().await?;
-        let client = self.shared.models.resolve(&model)?;
-        let window = client.abilities(&model.model).window;
-        let tokens_max = window.map_or(ASKING_MAX, |window| window / ASKING_PART);
+    /// Has a model write the summary, once there is room for that in the budgets above, and commits what came of it.
+    async fn summarise(mut self, transcript: &Transcript<'_>, plan: &Plan) -> Result<Step<CompactTask>> {
+        if self.cx.was_entered() {
+            // The request may have been sent: that was an attempt, and what follows is the next one.
+            let mut tx = self.cx.begin().await?;
+            self.cut(&mut tx, RequestEnd::Unknown).await?;
+            return Ok(Step::go(self.state).with(tx));
+        }
+        let Some(model) = self.model().await? else { return Ok(fail("no_model", super::agent::NO_MODEL)) };
+        let client = match self.shared.models.resolve(&model) {
+            Ok(client) => client,
+            Err(error) => return Ok(fail("no_model", &error.to_string())),
+        };
+        if let Some(until) = self.shared.limiter.closed_until(&model, self.cx.now()) {
+            return Ok(Step::sleep(until, self.state));
+        }
+        let abilities = client.abilities(&model.model);
+        let tokens_max = abilities.window.map_or(ASKING_MAX, |window| window / ASKING_PART);
         let asking = Asking { focus: self.input.focus.as_deref(), tokens_max };
         let messages = summary_request(transcript, plan, &asking);
+        let estimate = messages.iter().map(weigh).sum();
+        let worst = worst_case(estimate, abilities.output_max, abilities.price.as_ref());
+        let mut tx = self.cx.begin().await?;
+        match tx.reserve(self.shared, self.spender(&tx), worst).await? {
+            // Before it is sent: should the process end meanwhile, it is charged.
+            Room::Enough => tx.commit().await.map(drop)?,
+            Room::Wait => return Ok(Step::wait_signal(ROOM, self.state).with(tx)),
+            Room::Exceeded(limit) => return Ok(Step::fail(out_of_budget(limit)?)),
+        }
+        let (asked, row, wall_ms) = self.ask((&model, &client), messages).await?;
+        let mut tx = self.cx.begin().await?;
+        self.pay(&mut tx, Some(row), wall_ms).await?;
+        match asked {
+            Asked::Summary(summary) => self.commit(tx, plan, Some(&summary)).await,
+            Asked::Faulted(fault) => Ok(self.faulted(tx, fault)),
+        }
+    }
+
+    /// Asks a model for the summary; gives what came of it, its row of the ledger, and how long it took.
+    async fn ask(
+        &mut self,
+        (model, client): (&ModelRef, &Arc<dyn Model>),
+        messages: Vec<Message>,
+    ) -> Result<(Asked, UsageRow, u64)> {
         let request =
             Request { endpoint: model.endpoint.clone(), ..Request::new(model.model.clone(), messages) };
         let places_max = self.shared.settings().requests_max;
         let _pass = tokio::select! {
             biased;
             () = self.cx.cancel().cancelled() => return Err(stopped()),
-            pass = self.shared.limiter.enter(&model, places_max) => pass,
+            pass = self.shared.limiter.enter(model, places_max) => pass,
         };
         self.state.attempts += 1;
         self.cx.enter();
-        let mut stream = span::ask((self.shared, self.cx), (&model, &client), request);
+        let sent = self.cx.now();
+        let mut stream = span::ask((self.shared, self.cx), (model, client), request);
         let mut response = Response::default();
         let ended = loop {
             tokio::select! {
@@ -191,45 +220,57 @@ impl Compacting<'_> {
                 break Ok(stop);
             }
         };
+        let wall_ms = u64::try_from(self.cx.now().since(sent).as_millis()).unwrap_or(u64::MAX);
         let end = if ended.is_ok() { RequestEnd::Complete } else { RequestEnd::Failed };
-        let row = self.row(&model, &response, end);
+        let row = self.row(model, &response, end);
         let asked = match ended {
             Ok(Stop::Answer) => Asked::Summary(response.text()),
             Ok(_) => Asked::Faulted(Fault::new(FaultClass::Malformed, "the model gave no summary")),
             Err(fault) => {
-                self.shared.limiter.heard(&model, &fault, self.cx.now());
+                self.shared.limiter.heard(model, &fault, self.cx.now());
                 Asked::Faulted(fault)
             }
         };
-        Ok((asked, row))
+        Ok((asked, row, wall_ms))
     }
 
-    /// Until when the model's endpoint asked to be left alone.
-    async fn closed_until(&self) -> Result<Option<Timestamp>> {
-        Ok(self.shared.limiter.closed_until(&self.model().await?, self.cx.now()))
+    /// Who spends what the summary costs.
+    fn spender(&self, tx: &Transaction) -> Spender {
+        let task = self.cx.id();
+        let turn = tx.task(task).and_then(|task| task.owner).unwrap_or(task);
+        Spender { conversation: self.cx.conversation(), turn, task }
     }
 
-    /// Stages the row of a request, and charges it to the budgets above.
-    async fn pay(&self, tx: &mut Transaction, row: Option<UsageRow>) -> Result<()> {
-        let Some(row) = row else { return Ok(()) };
-        let owner = tx.task(self.cx.id()).and_then(|task| task.owner);
-        let by = Spender { conversation: self.cx.conversation(), turn: owner.unwrap_or(self.cx.id()) };
-        let spent = budget::used(row.usage.as_ref(), row.cost, 0);
-        tx.put_usage(row);
-        tx.charge(self.shared, by, spent.unwrap_or(Spent { steps: 1, ..Spent::default() })).await
+    /// Stages the row of a request, and settles it in the budgets above.
+    async fn pay(&self, tx: &mut Transaction, row: Option<UsageRow>, wall_ms: u64) -> Result<()> {
+        let used = row.as_ref().and_then(|row| budget::used(row.usage.as_ref(), row.cost));
+        let by = self.spender(tx);
+        row.into_iter().for_each(|row| tx.put_usage(row));
+        tx.settle_spending(self.shared, by, (used, wall_ms)).await
     }
 
-    /// Counts a request that was cut off; gives its row of the ledger.
-    async fn cut(&mut self, end: RequestEnd) -> Result<UsageRow> {
+    /// Counts a request that was cut off, and accounts for it.
+    async fn cut(&mut self, tx: &mut Transaction, end: RequestEnd) -> Result<()> {
         self.state.attempts += 1;
-        Ok(self.row(&self.model().await?, &Response::default(), end))
+        // Without a model, none was asked since: what was reserved says all.
+        let row = self.model().await?.map(|model| self.row(&model, &Response::default(), end));
+        self.pay(tx, row, 0).await
+    }
+
+    /// What a compaction leaves that is cut off: the account of its request, or what it has reserved for one.
+    async fn remains(mut self, end: RequestEnd) -> Result<Remains<CompactTask>> {
+        let mut tx = self.cx.begin().await?;
+        match self.cx.was_entered() {
+            true => self.cut(&mut tx, end).await?,
+            false => tx.release(self.shared, self.spender(&tx)).await?,
+        }
+        Ok(Remains::default().with(tx))
     }
 
     /// Who writes the summary.
-    async fn model(&self) -> Result<ModelRef> {
+    async fn model(&self) -> Result<Option<ModelRef>> {
         let agent = self.cx.snapshot::<Agent>(self.cx.conversation()).await?.unwrap_or_default();
-        let model = self.shared.settings().summary_model.clone().or(agent.model);
-        model.ok_or_else(|| Error::invalid(super::agent::NO_MODEL))
+        Ok(self.shared.settings().summary_model.clone().or(agent.model))
     }
 
     fn row(&self, model: &ModelRef, response: &Response, end: RequestEnd) -> UsageRow {
@@ -248,28 +289,24 @@ impl Compacting<'_> {
         }
     }
 
-    /// Accounts for a request that failed, and tries again after a while, or gives up.
-    async fn faulted(self, fault: Fault, row: Option<UsageRow>) -> Result<Step<CompactTask>> {
-        let mut tx = self.cx.begin().await?;
-        self.pay(&mut tx, row).await?;
+    /// Tries again after a while, or gives up.
+    fn faulted(self, tx: Transaction, fault: Fault) -> Step<CompactTask> {
         if !fault.may_retry() || self.state.attempts > self.shared.settings().retries_max {
             let failure = TaskFailure::new(fault.class.word(), fault.message);
-            return Ok(Step::fail(failure).with(tx));
+            return Step::fail(failure).with(tx);
         }
         let wait = retry_wait(&fault, self.state.attempts - 1, &*self.shared.opener.world.entropy);
         let until: Timestamp = tx.time() + wait;
-        Ok(Step::sleep(until, self.state).with(tx))
+        Step::sleep(until, self.state).with(tx)
     }
 
     /// Commits the entry, unless the conversation has changed so that the plan no longer fits: then it is planned anew.
     async fn commit(
         self,
+        mut tx: Transaction,
         plan: &Plan,
         summary: Option<&str>,
-        row: Option<UsageRow>,
     ) -> Result<Step<CompactTask>> {
-        let mut tx = self.cx.begin().await?;
-        self.pay(&mut tx, row).await?;
         let now = tx.context(self.cx.conversation()).await?;
         if !plan.fits(&now) {
             return Ok(Step::go(self.state).with(tx));
@@ -286,6 +323,12 @@ impl Compacting<'_> {
 
 fn stopped() -> Error {
     Error::closed("a compaction was told to stop while the model was asked")
+}
+
+/// Why a compaction fails for which a budget above has no room. The limit is the detail.
+fn out_of_budget(limit: Limit) -> Result<TaskFailure> {
+    let failure = TurnEnd::OutOfBudget { limit: limit.word().into() }.into_failure();
+    Ok(TaskFailure { detail: Some(RawJson::of(&limit.word())?), ..failure })
 }
 
 fn fail(kind: &str, message: &str) -> Step<CompactTask> {

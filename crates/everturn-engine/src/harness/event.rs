@@ -112,7 +112,8 @@ pub enum EventKind {
     },
     /// More output of a call that runs.
     ///
-    /// What was shown of it from the offset on, if anything was, is withdrawn.
+    /// What was shown of it from the offset on, if anything was, is withdrawn. Once the call has ended its result is what is
+    /// kept: who comes then is told of what it wrote as far as the result begins with it.
     Output {
         /// The call.
         call: CallId,
@@ -155,6 +156,16 @@ pub enum EventKind {
         attempt: u32,
         /// When.
         until: Timestamp,
+    },
+    /// A request waits before it is sent: others at its endpoint come first, or were asked to wait. Told while it waits.
+    Waiting {
+        /// The step.
+        step: u32,
+        /// The attempt at it.
+        attempt: u32,
+        /// Until when; without a moment, for a place at the endpoint.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
     },
     /// The context was made shorter.
     Compaction {
@@ -309,7 +320,7 @@ impl SessionReader {
     /// Events of a conversation, whoever owns the session: in this process, in another, or nobody.
     ///
     /// Promise: the same events, in the same order, as its owner's [`events`](crate::ConversationHandle::events) tell; only
-    /// deltas may be cut elsewhere. A follower who comes when a wait for another attempt is over hears nothing of it.
+    /// deltas may be cut elsewhere. A follower who comes when a wait before a request is over hears nothing of it.
     /// Shape: as the owner's; they end only when the session is deleted.
     /// Errors: `NotFound` when there is no such conversation; `Invalid` for a cursor of another session.
     pub async fn events(

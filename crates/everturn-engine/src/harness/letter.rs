@@ -15,9 +15,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     Harness, LiveSession, Shared,
     agent::AgentChange,
+    budget::waits_for_room,
     input::{Input, WhenBusy},
 };
-use crate::{Transaction, task::Postman};
+use crate::{Session, Transaction, task::Postman};
 
 /// What can be asked of a session.
 ///
@@ -332,6 +333,18 @@ impl Postman for HarnessMail {
         Box::pin(async move {
             let shared = self.0.upgrade().ok_or_else(|| Error::closed("its harness is gone"))?;
             tx.pick_up(&shared).await
+        })
+    }
+
+    fn has_waiting(&self, session: &Session) -> bool {
+        let state = session.0.state();
+        state.live.approvals().next().is_some() || state.live.tasks().any(|task| waits_for_room(task))
+    }
+
+    fn wake<'a>(&'a self, tx: &'a mut Transaction) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            tx.wake_asking(None).await?;
+            tx.wake_all_for_room().await
         })
     }
 }

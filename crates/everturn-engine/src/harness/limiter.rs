@@ -42,15 +42,22 @@ impl Limiter {
 
     /// Waits for a place at a model's endpoint, of so many.
     pub(super) async fn enter(&self, model: &ModelRef, places_max: usize) -> Pass {
-        let places = {
-            let mut places = self.places();
-            let place = places.entry(endpoint(model)).or_insert_with(|| Place {
-                places: Arc::new(Semaphore::new(places_max.min(Semaphore::MAX_PERMITS))),
-                closed_until: Timestamp::default(),
-            });
-            place.places.clone()
-        };
+        let places = self.places_at(model, places_max);
         Pass(places.acquire_owned().await.expect("it is never closed"))
+    }
+
+    /// A place at a model's endpoint, of so many, where one is free.
+    pub(super) fn try_enter(&self, model: &ModelRef, places_max: usize) -> Option<Pass> {
+        self.places_at(model, places_max).try_acquire_owned().ok().map(Pass)
+    }
+
+    fn places_at(&self, model: &ModelRef, places_max: usize) -> Arc<Semaphore> {
+        let mut places = self.places();
+        let place = places.entry(endpoint(model)).or_insert_with(|| Place {
+            places: Arc::new(Semaphore::new(places_max.min(Semaphore::MAX_PERMITS))),
+            closed_until: Timestamp::default(),
+        });
+        place.places.clone()
     }
 
     /// Takes what a server said of waiting: it holds for everyone who asks it.

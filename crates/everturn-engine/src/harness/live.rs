@@ -154,7 +154,8 @@ impl LiveSession {
         }
     }
 
-    /// Lets the work that is there go on.
+    /// Lets the work that is there go on. The first time, calls that are asked about are judged again: policy may be another than
+    /// where they were asked.
     pub fn resume(&self) {
         self.0.runner.start();
     }

@@ -36,6 +36,7 @@ pub(super) async fn end(
         total: turn.state.total,
     };
     let entry = turn.append(tx, Entry::of(&record)?)?;
+    turn.forget_partial(tx).await?;
     tx.clear_deadline(turn.id());
     tx.release(shared, turn.spender()).await?;
     tx.close_account(turn.id()).await?;

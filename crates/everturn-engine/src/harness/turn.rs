@@ -144,9 +144,6 @@ impl TurnTask {
         let shared = shared(&self.0)?;
         let mut tx = cx.begin().await?;
         let mut turn = Turn::load(&shared, &tx, cx.id(), state)?;
-        if matches!(turn.state.phase, Phase::Waiting(_)) {
-            turn.forget_wait(&mut tx).await?;
-        }
         if matches!(turn.state.phase, Phase::Pinned(_)) && cx.was_entered() {
             let end = match ending {
                 Ending::Cancelled { .. } if cx.was_entered_here() => RequestEnd::Aborted,

@@ -106,6 +106,10 @@ impl Transaction {
         let before = agent.clone();
         change.apply(agent);
         shared.check_agent(&before, agent)?;
+        let is_other_budget = agent.budget != before.budget;
+        if is_other_budget {
+            self.wake_all_for_room().await?;
+        }
         // What is asked of people may be about something else by now.
         self.wake_asking(None).await
     }

@@ -19,9 +19,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Agent, ConversationHandle,
+    budget::waits_for_room,
     call::{self, CallState, CallTask, Streamed, call_id},
     child::AgentTask,
-    event::{self, Source, task_of},
+    event::{self, Source},
     inbox::said,
     turn::{Partial, TurnTask},
 };
@@ -110,8 +111,10 @@ pub enum TurnPhase {
     Calling,
     /// Nothing goes on until a person decides.
     WaitingForPerson,
-    /// It asks again at a moment.
+    /// It asks, or asks again, at a moment.
     WaitingUntil(Timestamp),
+    /// Others come first: it waits for room in a budget, or for a place at the model's endpoint.
+    WaitingForRoom,
     /// The context is made shorter.
     Compacting,
     /// It comes to its end.
@@ -125,6 +128,7 @@ impl std::fmt::Display for TurnPhase {
             Self::Calling => f.write_str("calling"),
             Self::WaitingForPerson => f.write_str("waiting for a person"),
             Self::WaitingUntil(until) => write!(f, "waiting until {until}"),
+            Self::WaitingForRoom => f.write_str("waiting for room"),
             Self::Compacting => f.write_str("compacting"),
             Self::Ending => f.write_str("ending"),
         }
@@ -165,7 +169,7 @@ pub struct CallView {
     pub arguments: RawJson,
     /// Where it stands.
     pub state: CallStanding,
-    /// What it has written while it ran.
+    /// What it has written while it ran; once it has ended, as far as its result begins with it.
     pub output: String,
 }
 
@@ -298,7 +302,7 @@ impl Viewing {
             turn: task.id,
             step,
             attempt,
-            phase: self.phase(task, approvals)?,
+            phase: self.phase(task, (&partial, approvals))?,
             stopping: task.abort.clone(),
             response: PartialResponse {
                 text: partial.text,
@@ -309,10 +313,18 @@ impl Viewing {
         }))
     }
 
-    /// What a turn does, in view of what a person is asked.
-    fn phase(&self, turn: &TaskRecord, approvals: &[ApprovalRecord]) -> Result<TurnPhase> {
+    /// What a turn does, in view of what its request shows and of what a person is asked.
+    fn phase(
+        &self,
+        turn: &TaskRecord,
+        (partial, approvals): (&Partial, &[ApprovalRecord]),
+    ) -> Result<TurnPhase> {
         if let TaskState::Sleeping { until, .. } = turn.state {
             return Ok(TurnPhase::WaitingUntil(until));
+        }
+        let is_held = partial.turn == Some(turn.id) && partial.is_held && partial.until.is_none();
+        if is_held || waits_for_room(turn) {
+            return Ok(TurnPhase::WaitingForRoom);
         }
         let Some(stands) = turn.checkpoint().map(RawJson::read::<Stands>).transpose()? else {
             return Ok(TurnPhase::Ending);
@@ -329,7 +341,7 @@ impl Viewing {
                     false => TurnPhase::Calling,
                 }
             }
-            Some("asked" | "pinned" | "faulted") => TurnPhase::Requesting,
+            Some("asked" | "pinned" | "waiting" | "faulted") => TurnPhase::Requesting,
             _ => TurnPhase::Ending,
         })
     }
@@ -348,7 +360,8 @@ impl Viewing {
             {
                 match &**message {
                     Message::Result(result) => {
-                        _ = results.insert(result.call.clone(), result.outcome.clone());
+                        let ended = (result.outcome.clone(), result.shown().to_owned());
+                        results.insert(result.call.clone(), ended);
                     }
                     Message::Assistant(response) => {
                         // Of one that was cut off nothing is called.
@@ -365,22 +378,15 @@ impl Viewing {
         let mut views = Vec::with_capacity(calls.len());
         for made in calls {
             let task = self.tasks.iter().find(|task| call_id(task.id) == made.id);
-            let output = match task_of(&made.id) {
-                Some(task) => self.source.document::<Streamed>(task).await?,
-                None => None,
+            let (state, output) = match (results.remove(&made.id), task) {
+                (Some((outcome, shown)), _) => (CallStanding::Ended(outcome), shown),
+                (None, Some(task)) => {
+                    let output = self.source.document::<Streamed>(task.id).await?;
+                    (standing(task), output.map_or_else(String::new, |(output, _)| output.text))
+                }
+                (None, None) => (CallStanding::Proposed, String::new()),
             };
-            let state = match (results.remove(&made.id), task) {
-                (Some(outcome), _) => CallStanding::Ended(outcome),
-                (None, Some(task)) => standing(task),
-                (None, None) => CallStanding::Proposed,
-            };
-            views.push(CallView {
-                call: made.id,
-                name: made.name,
-                arguments: made.arguments,
-                state,
-                output: output.map_or_else(String::new, |(output, _)| output.text),
-            });
+            views.push(CallView { call: made.id, name: made.name, arguments: made.arguments, state, output });
         }
         Ok(views)
     }
@@ -407,12 +413,14 @@ impl Viewing {
             let Some(owner) = child.owner.and_then(|owner| owners.get(&owner)) else { continue };
             let turn = self.turn_of(child.id);
             let approvals = self.source.open_approvals(child.id).await?;
+            let partial = self.source.document::<Partial>(child.id).await?.map(|(partial, _)| partial);
+            let shown = (&partial.unwrap_or_default(), approvals.as_slice());
             children.push(ChildView {
                 conversation: child.id,
                 owner: owner.id,
                 is_background: owner.background,
                 turn: turn.map(|turn| turn.id),
-                phase: turn.map(|turn| self.phase(turn, &approvals)).transpose()?,
+                phase: turn.map(|turn| self.phase(turn, shown)).transpose()?,
             });
         }
         Ok(children)

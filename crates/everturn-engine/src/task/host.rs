@@ -14,6 +14,8 @@ use crate::Registry;
 /// The code of tasks, and how much of it runs at once.
 pub(crate) struct Host {
     registry: latest::Sender<Arc<Registry>>,
+    /// Counts changes of what work goes by beside code.
+    rules: latest::Sender<u64>,
     built_in: Vec<AnyTask>,
     gate: Gate,
     suspects: Arc<Semaphore>,
@@ -43,6 +45,7 @@ impl Host {
         let gate = Gate::new(limits.running_max);
         Self {
             registry: latest::Sender::new(Arc::new(registry)),
+            rules: latest::Sender::new(1),
             built_in,
             gate,
             suspects: Arc::new(Semaphore::new(1)),
@@ -75,6 +78,21 @@ impl Host {
     /// Told when something is installed.
     pub(super) fn changes(&self) -> latest::Receiver<Arc<Registry>> {
         self.registry.subscribe()
+    }
+
+    /// Has all sessions look again at what waits because of what the host goes by beside code: that has changed.
+    pub(crate) fn rules_changed(&self) {
+        self.rules.send_modify(|changes| *changes += 1);
+    }
+
+    /// How often that has happened.
+    pub(super) fn rules(&self) -> u64 {
+        *self.rules.borrow()
+    }
+
+    /// Told when that happens, and how often it has.
+    pub(super) fn rule_changes(&self) -> latest::Receiver<u64> {
+        self.rules.subscribe()
     }
 
     /// The place of the one suspect that may run, whatever its session.

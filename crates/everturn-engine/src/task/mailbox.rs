@@ -15,7 +15,7 @@ use everturn_core::{
 use serde::{Deserialize, Serialize};
 
 use super::{Runner, error::word};
-use crate::Transaction;
+use crate::{Session, Transaction};
 
 /// How long the doorbell is trusted: then the store is asked whether or not it rang.
 const POLL: Duration = Duration::from_secs(5);
@@ -26,13 +26,19 @@ const REST: Duration = Duration::from_millis(100);
 /// How much of why mail was refused is kept, in bytes.
 const REFUSAL_MAX: usize = 4 << 10;
 
-/// Does what mail asks that is not about a task, and looks after what nobody has taken.
+/// Does what mail asks that is not about a task, and looks after who waits.
 pub(crate) trait Postman: Send + Sync {
     /// Stages what is asked; gives the id of what came of it, where something did.
     fn act<'a>(&'a self, tx: &'a mut Transaction, mail: &'a Mail) -> BoxFuture<'a, Result<Option<u64>>>;
 
     /// Stages what becomes of what waits while nothing runs that it could wait for: a task has ended and left nothing.
     fn pick_up<'a>(&'a self, tx: &'a mut Transaction) -> BoxFuture<'a, Result<()>>;
+
+    /// Whether anyone in a session waits because of what the host goes by.
+    fn has_waiting(&self, session: &Session) -> bool;
+
+    /// Stages that they look again.
+    fn wake<'a>(&'a self, tx: &'a mut Transaction) -> BoxFuture<'a, Result<()>>;
 }
 
 /// The body of mail that signals a task.

@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 use tokio::sync::{Notify, watch as latest};
 use tracing::Instrument;
 
-use super::{Host, StepHold, gate::Pass, mailbox, opening, table::Table};
+use super::{Host, StepHold, gate::Pass, mailbox, opening, rules, table::Table};
 use crate::Session;
 
 /// How often the step of a task may be begun while owners of its session die.
@@ -70,6 +70,7 @@ impl Runner {
         if !self.is_started.swap(true, Ordering::AcqRel) {
             tokio::spawn(drive(Arc::downgrade(self), self.session.0.attention.clone()));
             tokio::spawn(mailbox::empty(Arc::downgrade(self)));
+            tokio::spawn(rules::follow(Arc::downgrade(self)));
         }
     }
 
@@ -154,7 +155,8 @@ impl Runner {
     pub(crate) fn is_quiescent(&self) -> bool {
         let (now, registry) = (self.now(), self.host.registry());
         let (state, table) = (self.session.0.state(), self.table());
-        let has_looked = table.is_open && table.is_mail_read;
+        let goes_by_all = table.goes_by == Some(self.host.rules());
+        let has_looked = table.is_open && table.is_mail_read && goes_by_all;
         let is_at_rest = has_looked && !table.could_begin(&state.live, &registry, now);
         table.running.is_empty() && (table.holds > 0 || is_at_rest)
     }
@@ -167,6 +169,16 @@ impl Runner {
         if !std::mem::replace(&mut self.table().is_mail_read, true) {
             self.beat();
         }
+    }
+
+    /// After how many changes of what the host goes by who waits because of it was woken; none before that was done at all.
+    pub(super) fn went_by(&self) -> Option<u64> {
+        self.table().goes_by
+    }
+
+    pub(super) fn goes_by(&self, changes: u64) {
+        self.table().goes_by = Some(changes);
+        self.beat();
     }
 
     pub(super) fn now(&self) -> Timestamp {

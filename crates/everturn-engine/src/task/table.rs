@@ -48,6 +48,8 @@ pub(super) struct Table {
     /// Whether this owner has looked at what it found, and at the mail.
     pub(super) is_open: bool,
     pub(super) is_mail_read: bool,
+    /// After how many changes of what the host goes by this owner has woken who waits because of it.
+    pub(super) goes_by: Option<u64>,
     /// Whether nothing more is started. Here, so that closing and starting cannot miss each other.
     pub(super) is_closing: bool,
 }

@@ -7,6 +7,7 @@ use everturn_core::{
     approval::{ApprovalRecord, ApprovalState, Decision},
     clock::Timestamp,
     cursor::Cursor,
+    document::ScopeKey,
     id::{ConversationId, Seq},
     message::Outcome,
     model::FaultClass,
@@ -213,6 +214,35 @@ async fn joined_output_is_the_result() {
     let EventKind::Output { delta, .. } = &all[5] else { panic!("{all:?}") };
     let EventKind::CallEnded { text, outcome: Outcome::Ok, .. } = &all[6] else { panic!("{all:?}") };
     assert_eq!((delta, text), (text, &"né 🙂\nzoë\n".to_owned()));
+}
+
+// What calls had shown of their output stayed stored beside their results for as long as the session lived.
+// Guards: it goes with the commit of the result, which is what is kept and shown from then on.
+#[tokio::test]
+async fn what_a_call_has_shown_is_kept_by_its_result_alone() {
+    let gate = CancelToken::new();
+    let scene = Scene::new([Reply::calls([("pour", "{}")]), Reply::words("poured ").then_wait(&gate)]);
+    let session = scene.harness().await.create(spec()).await.unwrap();
+    let mut events = session.root().events(None).await.unwrap();
+    let asked = session.root().submit(Input::text("pour")).await.unwrap();
+    let told = until(&mut events, is_output).await;
+    let EventKind::Output { call, .. } = &told.last().unwrap().kind else { panic!("{told:?}") };
+    let documents = async || {
+        let task = ScopeKey::Task(call.0[1..].parse().unwrap());
+        session.documents(task).await.unwrap().iter().map(|one| one.record().kind.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(documents().await, ["et.output"]);
+    scene.pouring.first.cancel();
+    until(&mut events, is_output).await;
+    scene.pouring.last.cancel();
+    until(&mut events, |kind| matches!(kind, EventKind::Text { .. })).await;
+    assert!(documents().await.is_empty());
+    let view = session.root().view().await.unwrap().turn.unwrap();
+    let shown = (CallStanding::Ended(Outcome::Ok), "né 🙂\nzoë\n".to_owned());
+    assert_eq!((view.calls[0].state.clone(), view.calls[0].output.clone()), shown);
+    assert_eq!(scene.reader(&session).await.view(ROOT).await.unwrap().turn, Some(view));
+    gate.cancel();
+    asked.answer().await.unwrap();
 }
 
 #[tokio::test]

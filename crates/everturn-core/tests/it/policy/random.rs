@@ -205,6 +205,11 @@ proptest! {
     }
 
     #[test]
+    fn an_explanation_has_the_verdict_of_its_act(policy in policy(), act in act()) {
+        prop_assert_eq!(policy.explain(&act, &Judged::default()).verdict, judge(&policy, &act));
+    }
+
+    #[test]
     fn a_child_never_may_more_than_any_of_its_owners(verdicts in vec(verdict(), 1..6)) {
         let all = verdicts.iter().cloned().reduce(Verdict::and).unwrap();
         prop_assert!(verdicts.iter().all(|one| all.effect >= one.effect));

@@ -117,7 +117,10 @@ impl Running<'_> {
                 // What was asked is no longer what would run: it is proposed anew.
                 Ok(Step::go(CallState::at(Phase::Proposed, intent)).with(tx))
             }
-            ApprovalState::Open if self.cx.woken_by() == Some(&Woken::TimedOut) => {
+            ApprovalState::Open
+                if self.cx.woken_by() == Some(&Woken::TimedOut)
+                    || record.until.is_some_and(|until| until <= tx.time()) =>
+            {
                 let reason = "nobody decided in time".to_owned();
                 tx.void(&record, &reason);
                 let text = format!("This call was not allowed: {reason}.");

@@ -4,14 +4,14 @@ use everturn_core::{
     Result,
     budget::Limit,
     entry::{Entry, kind},
-    id::BlobId,
+    id::{BlobId, TaskId},
     json::RawJson,
     message::{CallResult, Message, Outcome},
     task::{TaskFailure, TaskRecord},
     tool::{Control, ToolOutput},
 };
 
-use super::{CallTask, call_id};
+use super::{CallTask, Streamed, call_id};
 use crate::{
     Transaction,
     harness::{agent::Agent, files::Changes},
@@ -25,6 +25,8 @@ pub(in crate::harness) struct Ended {
     pub(in crate::harness) text: String,
     pub(in crate::harness) truncated: bool,
     pub(in crate::harness) whole: Option<BlobId>,
+    /// How much of the text's beginning was shown while it ran, in bytes.
+    pub(in crate::harness) shown: usize,
     pub(in crate::harness) details: Option<RawJson>,
     pub(in crate::harness) control: Control,
     /// How long it ran, in milliseconds.
@@ -39,6 +41,7 @@ impl Ended {
             text,
             truncated: false,
             whole: None,
+            shown: 0,
             details: None,
             control: Control::default(),
             wall_ms: 0,
@@ -99,6 +102,16 @@ impl Ended {
         self
     }
 
+    /// Retires what the call has shown while it ran: the end is what is kept, and says how much of it that was.
+    pub(super) async fn retire_shown(mut self, tx: &mut Transaction, call: TaskId) -> Result<Self> {
+        if let Some(shown) = tx.snapshot::<Streamed>(call).await? {
+            let same = shown.text.bytes().zip(self.text.bytes()).take_while(|(shown, kept)| shown == kept);
+            self.shown = self.text.floor_char_boundary(same.count());
+            tx.retire::<Streamed>(call).await?;
+        }
+        Ok(self)
+    }
+
     /// A call that gave a result did its work, whatever the result says; one that nobody knows of did not.
     pub(super) fn step(&self, word: String) -> Step<CallTask> {
         match self.outcome {
@@ -127,6 +140,7 @@ impl Ended {
         let result = CallResult {
             truncated: self.truncated,
             whole: self.whole,
+            shown: self.shown,
             details: self.details,
             control: self.control,
             ..CallResult::new(call_id(call.id), self.outcome, self.text)

@@ -210,7 +210,7 @@ impl<'a> Bench<'a> {
 /// What a call does, as its tool declares it. A tool that breaks does nothing.
 ///
 /// Errors: `invalid_arguments` when they do not fit.
-pub(super) fn acts_of(tool: &AnyTool, arguments: &RawJson) -> Result<Vec<Act>, ToolError> {
+pub(in crate::harness) fn acts_of(tool: &AnyTool, arguments: &RawJson) -> Result<Vec<Act>, ToolError> {
     let acts = std::panic::catch_unwind(AssertUnwindSafe(|| tool.acts(arguments)));
     acts.unwrap_or_else(|panic| {
         let name = &tool.spec().name;

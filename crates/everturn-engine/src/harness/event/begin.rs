@@ -295,7 +295,7 @@ async fn shown(
         next = source.entries_after(conversation, entry.id, 1).await?.pop();
     }
     let partial = source.document::<Partial>(conversation).await?.map(|(partial, _)| partial);
-    let partial = partial.filter(|partial| partial.turn == left.turn && partial.until.is_none());
+    let partial = partial.filter(|partial| partial.turn == left.turn && !partial.is_waiting());
     Ok(partial.map(|partial| Attempt { step: partial.step, attempt: partial.attempt }))
 }
 

@@ -23,8 +23,8 @@ pub(super) struct Seen {
     shown: Option<Shown>,
     /// The newest attempt whose entry was seen: what its partial response still says is old.
     ended: Option<(TaskId, Attempt)>,
-    /// The newest attempt of which was told that it waits.
-    waited: Option<(TaskId, Attempt)>,
+    /// The newest attempt of which was told that it waits, and until when.
+    waited: Option<(TaskId, Attempt, Option<Timestamp>)>,
     /// The calls that have not ended.
     calls: BTreeMap<CallId, SeenCall>,
     /// The newest approval that was told of.
@@ -255,7 +255,7 @@ impl Seen {
     }
 
     /// What a call has written beyond what was seen of it.
-    fn output_came(&mut self, call: &CallId, text: &str) -> Vec<EventKind> {
+    pub(super) fn output_came(&mut self, call: &CallId, text: &str) -> Vec<EventKind> {
         let Some(seen) = self.calls.get_mut(call) else { return Vec::new() };
         if text.len() < seen.output {
             // A power cut took what was seen.
@@ -282,15 +282,18 @@ impl Seen {
         if is_old || self.turn.is_some_and(|seen| seen != turn) {
             return Vec::new();
         }
-        match partial.until {
-            None => self.grow(attempt, &partial.text, &partial.thinking),
-            Some(_) if self.waited == Some((turn, attempt)) => Vec::new(),
-            Some(until) => {
-                self.waited = Some((turn, attempt));
-                let Attempt { step, attempt } = attempt;
-                vec![EventKind::Retry { step, attempt, until }]
-            }
+        if !partial.is_waiting() {
+            return self.grow(attempt, &partial.text, &partial.thinking);
         }
+        let waits = Some((turn, attempt, partial.until));
+        if std::mem::replace(&mut self.waited, waits) == waits {
+            return Vec::new();
+        }
+        let Attempt { step, attempt } = attempt;
+        vec![match partial.until.filter(|_| !partial.is_held) {
+            Some(until) => EventKind::Retry { step, attempt, until },
+            None => EventKind::Waiting { step, attempt, until: partial.until },
+        }]
     }
 
     /// What an attempt has shown beyond what was seen of it.

@@ -298,7 +298,7 @@ impl Turn {
 
     /// Who spends what this turn spends.
     pub(crate) fn spender(&self) -> Spender {
-        Spender { conversation: self.conversation, turn: self.id }
+        Spender::turn(self.conversation, self.id)
     }
 
     /// Counts an attempt that was cut off, and has its request sent again: once what it may cost is reserved anew.
@@ -348,9 +348,13 @@ impl Turn {
         Ok(Came::Sleep(self.state, until))
     }
 
-    /// Stages that nobody waits any more to send a request again.
-    pub(crate) async fn forget_wait(&self, tx: &mut Transaction) -> Result<()> {
-        tx.apply::<Partial>(self.conversation, vec![Partial::default().whole()]).await
+    /// Stages that no request of the turn streams or waits to be sent any more.
+    pub(crate) async fn forget_partial(&self, tx: &mut Transaction) -> Result<()> {
+        let shown = tx.snapshot::<Partial>(self.conversation).await?.unwrap_or_default();
+        match shown.turn == Some(self.id) {
+            true => tx.apply::<Partial>(self.conversation, vec![Partial::default().whole()]).await,
+            false => Ok(()),
+        }
     }
 
     /// The conversation's newest entry: results come from the calls themselves, and what the model is told beside them
@@ -370,13 +374,17 @@ impl Turn {
         let Phase::Pinned(pinned) = self.state.phase.clone() else { return Ok(()) };
         let conversation = self.conversation;
         let shown = tx.snapshot::<Partial>(conversation).await?.unwrap_or_default();
-        if shown.turn == Some(self.id) && !shown.is_empty() {
-            let attempt = Attempt { step: shown.step, attempt: shown.attempt };
-            let message = Message::Assistant(shown.into_message());
-            self.append(tx, Entry::new(kind::ASSISTANT).message(message).data(attempt)?)?;
+        let mut sent = Sent::default();
+        if shown.turn == Some(self.id) {
+            sent.wall_ms = shown.out_ms;
+            if !shown.is_empty() {
+                let attempt = Attempt { step: shown.step, attempt: shown.attempt };
+                let message = Message::Assistant(shown.into_message());
+                self.append(tx, Entry::new(kind::ASSISTANT).message(message).data(attempt)?)?;
+            }
             tx.apply::<Partial>(conversation, vec![Partial::default().whole()]).await?;
         }
-        self.account(shared, tx, (&pinned, end), Sent::default()).await
+        self.account(shared, tx, (&pinned, end), sent).await
     }
 
     /// Stages the row of the ledger for the pinned request, and settles what was reserved for it.
@@ -403,7 +411,8 @@ impl Turn {
         };
         self.state.total.add(usage.as_ref(), cost);
         tx.put_usage(row);
-        tx.settle_spending(shared, self.spender(), budget::used(usage.as_ref(), cost, wall_ms)).await
+        let used = budget::used(usage.as_ref(), cost);
+        tx.settle_spending(shared, self.spender(), (used, wall_ms)).await
     }
 }
 
@@ -412,6 +421,6 @@ impl Turn {
 pub(crate) struct Sent {
     /// What the provider counted.
     pub(crate) usage: Option<Usage>,
-    /// How long it was out.
+    /// How long it was out; of one that was cut off, until what had come of it was stored last.
     pub(crate) wall_ms: u64,
 }

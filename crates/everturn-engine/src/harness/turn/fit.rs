@@ -1,6 +1,10 @@
 //! Whether the context fits the model, and what becomes of a turn whose context does not.
 
-use everturn_core::{Result, compaction::Trigger, task::TaskOutcome};
+use everturn_core::{
+    Result,
+    compaction::Trigger,
+    task::{TaskFailure, TaskOutcome},
+};
 
 use super::{
     Turn,
@@ -33,6 +37,10 @@ impl Turn {
         self.state.is_again = was_sent;
         match tx.outcome(task).await? {
             Some(outcome) if outcome.is_completed() => {}
+            // Only a budget that is used up gives a detail: which.
+            Some(TaskOutcome::Failed { error: TaskFailure { detail: Some(limit), .. }, .. }) => {
+                self.state.phase = Phase::Spent { limit: limit.read()? };
+            }
             Some(TaskOutcome::Failed { error, .. }) if error.kind != NOTHING_TO_GAIN => {
                 let message =
                     format!("the context does not fit the model, and making it shorter failed: {error}");

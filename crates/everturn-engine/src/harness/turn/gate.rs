@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 
-use everturn_core::Result;
+use everturn_core::{Error, Result};
 use futures_util::FutureExt;
 
 use super::state::{Judged, Phase, TurnInput, TurnState};
@@ -12,7 +12,8 @@ use crate::{
     task::{TaskContext, panic_text},
 };
 
-/// Asks the gates about an answer that they have not seen; none where there is nothing to ask.
+/// Asks the gates about an answer that they have not seen; none where there is nothing to ask, or the turn was told to stop
+/// meanwhile.
 pub(super) async fn ask(
     shared: &Shared,
     cx: &TaskContext,
@@ -26,7 +27,14 @@ pub(super) async fn ask(
     let text = session.entry(conversation, *reply).await?.text();
     let answer = TurnAnswer { conversation, turn: cx.id(), refusals: state.counts.refusals, text };
     for gate in shared.select(&agent).gates() {
-        let said = AssertUnwindSafe(gate.check(&answer)).catch_unwind().await;
+        let said = tokio::select! {
+            biased;
+            () = cx.cancel().cancelled() => return match cx.abort_reason() {
+                Some(_) => Ok(None),
+                None => Err(Error::closed("the session closed while the gates looked at an answer")),
+            },
+            said = AssertUnwindSafe(gate.check(&answer)).catch_unwind() => said,
+        };
         match said {
             Ok(Gated::Pass) => {}
             Ok(Gated::Refuse(message)) => return Ok(Some(Judged::Refused(message))),

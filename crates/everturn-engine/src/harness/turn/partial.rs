@@ -26,9 +26,15 @@ pub(crate) struct Partial {
     pub(crate) thinking: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) calls: Vec<PartialCall>,
-    /// When the request is sent, where it waits to be sent again.
+    /// How long the request had been out when this was stored, in milliseconds.
+    #[serde(default)]
+    pub(crate) out_ms: u64,
+    /// When the request is sent, where it waits for a moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) until: Option<Timestamp>,
+    /// Whether others at its endpoint keep it waiting: until that moment, or for a place.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_held: bool,
 }
 
 /// A call whose arguments are still coming.
@@ -49,13 +55,23 @@ impl Partial {
             text: response.text(),
             thinking: response.thinking(),
             calls: response.calls().map(call).collect(),
-            until: None,
+            ..Self::default()
         }
     }
 
     /// Nothing yet, of an attempt that is made at some moment.
     pub(super) fn waiting(turn: TaskId, (step, attempt): (u32, u32), until: Timestamp) -> Self {
         Self { turn: Some(turn), step, attempt, until: Some(until), ..Self::default() }
+    }
+
+    /// Nothing yet, of an attempt that others keep waiting: until a moment, or for a place.
+    pub(super) fn held(turn: TaskId, (step, attempt): (u32, u32), until: Option<Timestamp>) -> Self {
+        Self { turn: Some(turn), step, attempt, until, is_held: true, ..Self::default() }
+    }
+
+    /// Whether the attempt has not begun.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_held || self.until.is_some()
     }
 
     /// What was shown, as a message that was cut off.
@@ -90,6 +106,9 @@ impl Partial {
         }
         if later.calls.len() > self.calls.len() {
             operations.push(self.more_calls(&later.calls[self.calls.len()..]));
+        }
+        if !operations.is_empty() {
+            operations.push(Operation::Set { path: Path::from(["out_ms"]), value: later.out_ms.into() });
         }
         operations
     }

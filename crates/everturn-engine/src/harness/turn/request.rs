@@ -6,10 +6,11 @@ use everturn_core::{
     BoxFuture, Error, ErrorKind, Result,
     budget::{Limit, Room, Spent},
     clock::Timestamp,
+    document::Operation,
     entry::{Entry, kind},
     id::{Seq, TaskId},
     message::{CallId, End, Message, Stop},
-    model::{Delta, DeltaStream, Fault, FaultClass, Request},
+    model::{Delta, DeltaStream, Fault, FaultClass, ModelRef, Request},
     response::Response,
     usage::RequestEnd,
 };
@@ -25,6 +26,7 @@ use crate::{
     harness::{
         Shared,
         call::{self, Ended},
+        limiter::Pass,
     },
     metrics::span,
     session::Sendable,
@@ -102,17 +104,12 @@ impl Sending<'_> {
         let limiter = &self.shared.limiter;
         if let Some(until) = limiter.closed_until(model, self.cx.now()) {
             // The server has asked another request to wait: so does this one, and survives the wait.
-            return Ok(Step::sleep(until, self.state));
+            return self.hold(until).await;
         }
-        let places_max = self.shared.settings().requests_max;
-        let _pass = tokio::select! {
-            biased;
-            () = self.cx.cancel().cancelled() => return self.give_up().await,
-            pass = limiter.enter(model, places_max) => pass,
-        };
+        let Some(_pass) = self.enter(model).await? else { return self.give_up().await };
         if let Some(until) = limiter.closed_until(model, self.cx.now()) {
             // Whoever had the place before has been told to wait.
-            return Ok(Step::sleep(until, self.state));
+            return self.hold(until).await;
         }
         let request = Request {
             model: model.model.clone(),
@@ -125,12 +122,47 @@ impl Sending<'_> {
         self.cx.enter();
         let sent = self.cx.now();
         let (response, ended, shown) =
-            self.stream(span::ask((self.shared, self.cx), (model, &client), request)).await?;
+            self.stream(span::ask((self.shared, self.cx), (model, &client), request), sent).await?;
         let wall = self.cx.now().since(sent);
         if let Came::Faulted(fault) = &ended {
             limiter.heard(model, fault, self.cx.now());
         }
         self.respond(response, ended, (shown, wall)).await
+    }
+
+    /// Waits for a place at the model's endpoint, and shows that; none where the turn was told to stop meanwhile.
+    async fn enter(&self, model: &ModelRef) -> Result<Option<Pass>> {
+        let (limiter, places_max) = (&self.shared.limiter, self.shared.settings().requests_max);
+        if let Some(pass) = limiter.try_enter(model, places_max) {
+            return Ok(Some(pass));
+        }
+        self.show(&Partial::held(self.cx.id(), self.attempt(), None)).await?;
+        let pass = tokio::select! {
+            biased;
+            () = self.cx.cancel().cancelled() => return Ok(None),
+            pass = limiter.enter(model, places_max) => pass,
+        };
+        self.show(&Partial::default()).await.map(|()| Some(pass))
+    }
+
+    /// Waits until the model's endpoint may be asked again, and shows that.
+    async fn hold(self, until: Timestamp) -> Result<Step<TurnTask>> {
+        let mut tx = self.cx.begin().await?;
+        let held = Partial::held(self.cx.id(), self.attempt(), Some(until));
+        tx.apply::<Partial>(self.cx.conversation(), vec![held.whole()]).await?;
+        Ok(Step::sleep(until, self.state).with(tx))
+    }
+
+    fn attempt(&self) -> (u32, u32) {
+        (self.state.step, self.state.attempt)
+    }
+
+    /// Shows how the request stands before it is sent. That storage refuses it for now is no reason not to send it.
+    async fn show(&self, partial: &Partial) -> Result<()> {
+        match commit(self.cx, vec![partial.whole()]).await {
+            Err(error) if !matches!(error.kind(), ErrorKind::Unavailable { .. }) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Ends a request in order that was told to stop before it was sent.
@@ -144,9 +176,9 @@ impl Sending<'_> {
     }
 
     /// Reads the stream to its end, and commits what has come as fast as the last such commit settles.
-    async fn stream(&self, mut stream: DeltaStream) -> Result<(Response, Came, bool)> {
+    async fn stream(&self, mut stream: DeltaStream, sent: Timestamp) -> Result<(Response, Came, bool)> {
         let mut response = Response::default();
-        let mut flush = Flush::new(self);
+        let mut flush = Flush::new(self, sent);
         let mut taken = 0_u32;
         let ended = loop {
             tokio::select! {
@@ -177,7 +209,7 @@ impl Sending<'_> {
         ended: Came,
         (shown, wall): (bool, Duration),
     ) -> Result<Step<TurnTask>> {
-        let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
+        let wall_ms = millis(wall);
         let mut tx = self.cx.begin().await?;
         let mut turn = Turn::load(self.shared, &tx, self.cx.id(), self.state.clone())?;
         if matches!(ended, Came::Cancelled) && !turn.is_aborted() {
@@ -205,9 +237,10 @@ impl Sending<'_> {
             entry.messages.push(message.clone());
             reply = turn.append(&mut tx, entry)?;
         }
-        // What a wait before this attempt has said is old as well.
-        if shown || turn.state.attempt > 1 {
-            tx.apply::<Partial>(turn.conversation(), vec![Partial::default().whole()]).await?;
+        match shown {
+            true => tx.apply::<Partial>(turn.conversation(), vec![Partial::default().whole()]).await?,
+            // What a wait before this attempt has said is old as well.
+            false => turn.forget_partial(&mut tx).await?,
         }
         turn.account(self.shared, &mut tx, (self.pinned, row), Sent { usage, wall_ms }).await?;
         turn.state.phase = match ended {
@@ -245,6 +278,10 @@ impl Sending<'_> {
     }
 }
 
+fn millis(wall: Duration) -> u64 {
+    u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Whether an answer is what was asked for.
 fn judge(pinned: &Pinned, stop: Stop, message: &Message) -> Judged {
     match &pinned.schema {
@@ -255,9 +292,18 @@ fn judge(pinned: &Pinned, stop: Stop, message: &Message) -> Judged {
     }
 }
 
+/// Commits a change of the partial response.
+async fn commit(cx: &TaskContext, operations: Vec<Operation>) -> Result<Seq> {
+    let mut tx = cx.session().begin_last().await?.relaxed();
+    tx.apply::<Partial>(cx.conversation(), operations).await?;
+    tx.commit().await
+}
+
 /// Commits partial responses, one commit at a time, no closer together than the host allows.
 struct Flush<'a> {
     sending: &'a Sending<'a>,
+    /// When the request was sent.
+    sent: Timestamp,
     /// What the store has; none where that is not known.
     stored: Option<Partial>,
     /// Whether anything was ever shown.
@@ -270,9 +316,10 @@ struct Flush<'a> {
 }
 
 impl<'a> Flush<'a> {
-    fn new(sending: &'a Sending<'a>) -> Self {
+    fn new(sending: &'a Sending<'a>, sent: Timestamp) -> Self {
         Self {
             sending,
+            sent,
             stored: None,
             is_shown: false,
             is_due: false,
@@ -309,7 +356,8 @@ impl<'a> Flush<'a> {
 
     fn begin(&mut self, response: &Response, now: Timestamp) {
         let Sending { cx, state, .. } = self.sending;
-        let partial = Partial::of(cx.id(), state.step, state.attempt, response);
+        let out_ms = millis(now.since(self.sent));
+        let partial = Partial { out_ms, ..Partial::of(cx.id(), state.step, state.attempt, response) };
         let operations = match &self.stored {
             Some(stored) => stored.grow(&partial),
             None => vec![partial.whole()],
@@ -318,13 +366,7 @@ impl<'a> Flush<'a> {
         if operations.is_empty() {
             return;
         }
-        let (session, conversation) = (cx.session(), cx.conversation());
-        let commit = async move {
-            let mut tx = session.begin_last().await?.relaxed();
-            tx.apply::<Partial>(conversation, operations).await?;
-            tx.commit().await
-        };
-        self.under_way = Some((partial, Box::pin(commit)));
+        self.under_way = Some((partial, Box::pin(commit(cx, operations))));
     }
 
     /// Waits for the commit under way. Partial output that storage refused for now is no reason to end the request: it

@@ -337,12 +337,11 @@ pub(crate) fn next(state: &TurnState) -> Next {
     match &state.phase {
         Phase::Failed(reason) => Next::End(Ending::Failed(reason.clone())),
         Phase::Spent { limit } => Next::End(Ending::OutOfBudget { limit: limit.clone() }),
-        // An answer that is there is kept; everything below yields to being told to stop.
-        Phase::Responded { stop: Stop::Answer, reply, judged }
-            if state.is_aborted || *judged == Judged::Passed =>
-        {
+        // An answer that stands is kept; everything below yields to being told to stop.
+        Phase::Responded { stop: Stop::Answer, reply, judged } if stands(state, judged) => {
             Next::End(Ending::Answered { reply: *reply })
         }
+        Phase::Responded { stop: Stop::Answer, .. } if state.is_aborted => Next::Stop,
         Phase::Responded { stop: Stop::Answer, reply, judged } => judged_answer(state, *reply, judged),
         Phase::Responded { stop, .. } if *stop != Stop::Paused => Next::End(Ending::Failed(stopped(*stop))),
         // What was begun ends first, each by itself.
@@ -363,6 +362,11 @@ pub(crate) fn next(state: &TurnState) -> Next {
             on_to_request(state)
         }
     }
+}
+
+/// Whether nobody has anything to say of an answer any more.
+fn stands(state: &TurnState, judged: &Judged) -> bool {
+    *judged == Judged::Passed || (*judged == Judged::Open && state.limits.gates == 0)
 }
 
 /// The model is asked again, unless it was asked as often as it may be.
@@ -391,8 +395,7 @@ fn judged_answer(state: &TurnState, reply: EntryId, judged: &Judged) -> Next {
             Next::End(Ending::Answered { reply })
         }
         Judged::Refused(message) => Next::SendOn { message: message.clone() },
-        Judged::Open if state.limits.gates > 0 => Next::Gate { reply },
-        Judged::Open | Judged::Passed => Next::End(Ending::Answered { reply }),
+        Judged::Open | Judged::Passed => Next::Gate { reply },
     }
 }
 

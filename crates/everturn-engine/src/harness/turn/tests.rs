@@ -102,6 +102,16 @@ fn a_cancelled_turn_ends_before_the_next_effect() {
     check("when its calls have ended", &cancelled(calling(0)), &Next::Stop);
     check("but not while calls run: they end first", &cancelled(calling(1)), &wait());
     check("an answer that is there is kept", &cancelled(responded(Stop::Answer)), &answered());
+    let gates = |state: TurnState| TurnState { limits: Limits { gates: 1, ..state.limits }, ..state };
+    check(
+        "one that the gates have not seen is none",
+        &cancelled(gates(responded(Stop::Answer))),
+        &Next::Stop,
+    );
+    for no in [Judged::Refused("no".into()), Judged::Invalid("no".into())] {
+        check("nor is one that must not stand", &cancelled(judged(Stop::Answer, no)), &Next::Stop);
+    }
+    check("one that passed is", &cancelled(judged(Stop::Answer, Judged::Passed)), &answered());
 }
 
 #[test]

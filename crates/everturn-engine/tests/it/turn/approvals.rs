@@ -210,14 +210,25 @@ async fn a_second_decision_is_told_who_decided_what() {
     let both = tokio::join!(session.decide(asked, allow, "ada"), session.decide(asked, deny, "ben"));
     let loser = both.1.and(both.0).unwrap_err();
     assert_eq!(*loser.kind(), ErrorKind::Conflict);
-    assert!(loser.to_string().contains("ada has decided it: Allow"), "{loser}");
+    assert!(loser.to_string().contains("ada has decided it: allowed"), "{loser}");
     answer(&session).await;
     let later = session.decide(asked, Decision::Allow, "cleo").await.unwrap_err();
-    assert!(later.to_string().contains("ada has decided it: Allow"), "{later}");
+    assert!(later.to_string().contains("ada has decided it: allowed"), "{later}");
     assert_eq!(tool.0.load(Ordering::SeqCst), 1);
     let unknown = session.decide(ApprovalId(999), Decision::Allow, "cleo").await.unwrap_err();
     assert_eq!(*unknown.kind(), ErrorKind::NotFound);
     assert_legal(&model);
+}
+
+#[tokio::test]
+async fn what_was_decided_is_said_in_words() {
+    let (_, session, ..) = asking(writes(["a"])).await;
+    let asked = open(&session)[0];
+    let unfit = session.decide(asked, Decision::DidNotHappen, "ada").await.unwrap_err();
+    assert!(unfit.to_string().ends_with(r#"to say "it has not run" does not fit what is asked"#), "{unfit}");
+    decide(&session, asked, Decision::Deny { reason: "not on a Friday".into() }).await;
+    let later = session.decide(asked, Decision::Allow, "ben").await.unwrap_err();
+    assert!(later.to_string().ends_with("ada has decided it: denied: not on a Friday"), "{later}");
 }
 
 #[tokio::test]
@@ -238,6 +249,24 @@ async fn changed_arguments_are_validated_and_judged_again() {
     assert_eq!(answer(&session).await.1, ["Refused by policy: deny write(secret/**)."]);
     assert_eq!((tool.0.load(Ordering::SeqCst), other.0.load(Ordering::SeqCst)), (1, 0));
     assert_legal(&model);
+}
+
+// A tool that broke over changed arguments broke whoever decided.
+// Guards: it refuses them, as it refuses a call with such arguments.
+#[tokio::test]
+async fn changed_arguments_over_which_a_tool_breaks_are_refused() {
+    let model = Scripted::new([Reply::calls([("do", "{}")]), Reply::text("done")]);
+    let tools = Extension::new("test").tool(Doing::<0>::says("done"));
+    let building = builder(&store(), &model).policy(rules(&["ask tool(do)"])).install(tools).unwrap();
+    let session = building.open().await.unwrap().create(spec()).await.unwrap();
+    session.root().submit(Input::text("a")).await.unwrap();
+    session.quiescent().await.unwrap();
+    let asked = open(&session)[0];
+    let arguments = RawJson::parse(r#"{"panic":1}"#).unwrap();
+    let error = session.decide(asked, Decision::Edit { arguments }, "ada").await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("The tool do broke: no acts for this"), "{error}");
+    assert_eq!(open(&session), [asked], "nothing was changed");
 }
 
 #[tokio::test]
@@ -326,14 +355,36 @@ async fn open_questions_are_judged_again_when_policy_changes() {
     let (harness, session, model, _) = asking(writes(["a", "b", "c"])).await;
     let ids = open(&session);
     harness.set_policy(None, rules(&["ask write(**)", "deny write(b)"]));
-    session.judge_again().await.unwrap();
     session.quiescent().await.unwrap();
     assert_eq!(open(&session), [ids[0], ids[2]]);
     harness.set_policy(None, rules(&["allow write(**)"]));
-    session.judge_again().await.unwrap();
     answer(&session).await;
     let texts = model.requests()[1].texts();
     assert_eq!(texts[2..], ["wrote a", "Refused by policy: deny write(b).", "wrote c"]);
+    assert_legal(&model);
+}
+
+#[tokio::test]
+async fn open_questions_are_judged_again_where_a_session_runs_next() {
+    let (store, model) = (store(), Scripted::new([writes(["a", "b"]), Reply::text("done")]));
+    let tool = Writing::default();
+    let first = building(&store, &model, &tool).open().await.unwrap();
+    let session = first.create(spec()).await.unwrap();
+    session.root().submit(Input::text("a")).await.unwrap();
+    session.quiescent().await.unwrap();
+    let (id, ids) = (session.id(), open(&session));
+    session.close().await.unwrap();
+    drop((session, first));
+    let loosened =
+        building(&store, &model, &tool).policy(rules(&["ask write(**)", "allow write(a)", "deny write(b)"]));
+    let harness = loosened.open().await.unwrap();
+    let session = harness.open_session(id).await.unwrap();
+    assert_eq!(open(&session), ids, "opening runs nothing");
+    session.quiescent().await.unwrap();
+    assert_eq!(open(&session), [ids[0]], "in one layer ask beats allow, and deny both");
+    harness.set_policy(None, rules(&["allow write(a)"]));
+    assert_eq!(answer(&session).await.1.len(), 2);
+    assert_eq!(model.requests()[1].texts()[2..], ["wrote a", "Refused by policy: deny write(b)."]);
     assert_legal(&model);
 }
 

@@ -1,10 +1,11 @@
 //! Budgets: reserved before it is spent, settled to what was used, never more than there is.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use everturn_core::{
     CancelToken,
     budget::Budget,
+    clock::Timestamp,
     message::Outcome,
     model::{Abilities, Fault, FaultClass},
     storage::Store,
@@ -13,12 +14,17 @@ use everturn_core::{
     usage::Price,
 };
 use everturn_engine::{
-    AgentChange, Extension, Harness, Input, LiveSession, Models, Settings, TurnEnd,
+    AgentChange, EventKind, Extension, Harness, Input, LiveSession, Models, Settings, SystemEntropy, TurnEnd,
+    World,
     tool::{Does, SessionCall, SessionTool, Spawn},
+    view::TurnPhase,
 };
-use everturn_testkit::scripted::{Reply, Scripted};
+use everturn_testkit::{
+    manual::ManualClock,
+    scripted::{Reply, Scripted},
+};
 
-use crate::support::{Able, Counting, ask, assert_legal, explore, results, spec, store, until};
+use crate::support::{Able, Counting, ask, assert_legal, builder, explore, results, spec, store, until};
 
 /// What the model writes at most.
 const OUTPUT_MAX: u64 = 100;
@@ -91,6 +97,27 @@ async fn a_conversation_spends_no_more_than_it_may_over_all_its_turns() {
     assert_eq!(model.count(), 2);
 }
 
+// A budget that an input brought with its agent was stored and then ignored.
+// Guards: for its turn it stands in place of the conversation's, over the same account, and for no other.
+#[tokio::test]
+async fn an_input_brings_another_budget_of_its_agent_for_its_turn_alone() {
+    let model = Scripted::answering(|_| Reply::text("short").usage(10, 40));
+    let session = harness(&store(), &model, Extension::new("none")).await.create(spec()).await.unwrap();
+    let tokens = |max| AgentChange {
+        budget: Some(Budget { output_tokens: Some(max), ..Budget::default() }),
+        ..AgentChange::default()
+    };
+    session.root().configure(tokens(130)).await.unwrap();
+    assert!(ask(&session, "a").await.is_answered());
+    assert!(ask(&session, "b").await.error().unwrap().contains("output_tokens"), "40 were used of 130");
+    let more = session.root().submit(Input::text("c").agent(tokens(140))).await.unwrap();
+    assert!(more.answer().await.unwrap().is_answered(), "140 are enough for 100 more");
+    let less = session.root().submit(Input::text("d").agent(tokens(90))).await.unwrap();
+    assert!(less.answer().await.unwrap().error().unwrap().contains("output_tokens"));
+    assert!(ask(&session, "e").await.error().unwrap().contains("output_tokens"), "130 hold again");
+    assert_eq!(model.count(), 2);
+}
+
 #[tokio::test]
 async fn what_nobody_counted_is_charged_as_it_was_reserved() {
     let model = Scripted::new([Reply::fault(FaultClass::Auth, "no key"), Reply::text("b")]);
@@ -131,10 +158,72 @@ async fn a_turn_waits_while_others_hold_what_it_wants() {
     until("the first request is out", || model.count() == 1).await;
     let second = fork.submit(Input::text("b")).await.unwrap();
     assert_eq!(model.count(), 1, "100 are reserved, and 20 are not enough");
+    assert_eq!(fork.view().await.unwrap().turn.unwrap().phase, TurnPhase::WaitingForRoom);
     gate.cancel();
     assert_eq!(first.answer().await.unwrap().text, "one");
     assert_eq!(second.answer().await.unwrap().text, "two", "10 were used, and 110 are");
     assert_legal(&model);
+}
+
+// A turn that waited for what others held went on only when these gave it back, however much more there was by then.
+// Guards: whoever waits looks again when there may be more.
+#[tokio::test]
+async fn a_turn_that_waits_for_room_goes_on_when_there_is_more() {
+    let gate = CancelToken::new();
+    let model = Scripted::new([Reply::text("one").then_wait(&gate).usage(10, 10), Reply::text("two")]);
+    let harness = harness(&store(), &model, Extension::new("none")).await;
+    let with = |max| {
+        let session_budget = Budget { output_tokens: Some(max), ..Budget::default() };
+        Settings { session_budget, ..harness.settings() }
+    };
+    harness.set(with(120)).unwrap();
+    let session = harness.create(spec()).await.unwrap();
+    let first = session.root().submit(Input::text("a")).await.unwrap();
+    until("the first request is out", || model.count() == 1).await;
+    let fork = session.root().fork(None, AgentChange::default()).await.unwrap();
+    let second = fork.submit(Input::text("b")).await.unwrap();
+    rest().await;
+    assert_eq!(model.count(), 1, "100 are reserved, and 20 are not enough");
+    harness.set(with(200)).unwrap();
+    until("the second request is out too", || model.count() == 2).await;
+    assert_eq!(second.answer().await.unwrap().text, "two", "while the first holds what it has");
+    gate.cancel();
+    assert_eq!(first.answer().await.unwrap().text, "one");
+    assert_legal(&model);
+}
+
+#[tokio::test]
+async fn a_child_that_waits_for_room_goes_on_when_its_parent_has_more() {
+    let gate = CancelToken::new();
+    let held = gate.clone();
+    let model = Scripted::answering(move |request| match request.texts().last().unwrap().as_str() {
+        "a" => Reply::calls([("delegate", "{}"), ("delegate", "{}")]).usage(10, 10),
+        "do it" => Reply::text("done").then_wait(&held).usage(10, 10),
+        _ => Reply::text("all is done"),
+    });
+    let extension = Extension::new("test").session_tool(Delegate);
+    let session = harness(&store(), &model, extension).await.create(spec()).await.unwrap();
+    let tokens = |max| AgentChange {
+        budget: Some(Budget { output_tokens: Some(max), ..Budget::default() }),
+        ..AgentChange::default()
+    };
+    session.root().configure(tokens(150)).await.unwrap();
+    let asked = session.root().submit(Input::text("a")).await.unwrap();
+    until("the first child asks", || model.count() == 2).await;
+    rest().await;
+    assert_eq!(model.count(), 2, "10 are used and 100 reserved, and 40 are not enough");
+    session.root().configure(tokens(1_000)).await.unwrap();
+    until("the second child asks too", || model.count() == 3).await;
+    gate.cancel();
+    assert_eq!(asked.answer().await.unwrap().text, "all is done");
+    assert_legal(&model);
+}
+
+/// Lets others run for as long as anything can.
+async fn rest() {
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]
@@ -168,6 +257,43 @@ async fn an_attempt_that_is_sent_again_is_reserved_anew() {
     let budget = Budget { output_tokens: Some(150), ..Budget::default() };
     assert_eq!(ask_within(&session, budget).await, out_of("output_tokens"), "the first is charged with 100");
     assert_eq!(model.count(), 1);
+}
+
+// Guards: time in which a request was out counts whatever became of it; of one that nobody saw the end of, up to what was
+// stored of it last, and not the time until someone came back.
+#[tokio::test]
+async fn a_request_that_was_cut_off_counts_its_time_up_to_what_is_stored_of_it() {
+    let within = async |wall_ms: u64| {
+        let (store, clock) = (store(), ManualClock::at(Timestamp(1_000_000)));
+        let (first, never) = (CancelToken::new(), CancelToken::new());
+        let cut = Reply::text("half ").then_wait(&first).then_text("of it").then_wait(&never);
+        let model = Scripted::new([cut, Reply::text("whole")]);
+        let world = || World { clock: Arc::new(clock.clone()), entropy: Arc::new(SystemEntropy) };
+        let harness = builder(&store, &model).world(world()).open().await.unwrap();
+        let session = harness.create(spec()).await.unwrap();
+        let budget = Budget { wall_ms: Some(wall_ms), ..Budget::default() };
+        let asked = session.root().submit(Input::text("a").budget(budget)).await.unwrap();
+        let (id, submission) = (session.id(), asked.id());
+        let mut events = asked.events();
+        for piece in ["half ", "of it"] {
+            loop {
+                let event = events.next().await.unwrap().unwrap();
+                if matches!(event.kind, EventKind::Text { delta, .. } if delta == piece) {
+                    break;
+                }
+            }
+            clock.advance(Duration::from_secs(5));
+            first.cancel();
+        }
+        clock.advance(Duration::from_secs(60));
+        drop((events, asked, session, harness));
+        let harness = builder(&store, &model).world(world()).open().await.unwrap();
+        let session = harness.open_session(id).await.unwrap();
+        session.submission(submission).await.unwrap().answer().await.unwrap();
+        session.history().await.unwrap().pop().unwrap().record.outcome
+    };
+    assert_eq!(within(5_000).await, out_of("wall_ms"), "it was out for 5 seconds when something came last");
+    assert_eq!(within(5_001).await, TurnEnd::Answered, "what came after that counts for nothing");
 }
 
 /// Has it done by a sub-agent.

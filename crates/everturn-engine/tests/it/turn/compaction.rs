@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use everturn_core::{
     CancelToken,
+    budget::Budget,
     entry::kind,
     model::{Abilities, FaultClass, Request},
     prompt::{Epoch, EpochReason},
@@ -11,7 +12,7 @@ use everturn_core::{
     task::tree::Reach,
     usage::RequestEnd,
 };
-use everturn_engine::{Harness, Input, LiveSession, Models, Settings, TurnEnd};
+use everturn_engine::{AgentChange, Harness, Input, LiveSession, Models, Settings, TurnEnd};
 use everturn_testkit::scripted::{Reply, Scripted};
 
 use crate::support::{Able, ask, assert_legal, explore, kinds, spec, store, until};
@@ -158,6 +159,74 @@ async fn what_cannot_be_made_shorter_ends_the_turn_and_names_the_largest() {
         0,
         "it was not sent"
     );
+}
+
+// A summary was paid for whatever it cost, and only then was there no money left for its turn.
+// Guards: what it may cost is reserved before it is asked for, as for every other request.
+#[tokio::test]
+async fn a_summary_for_which_there_is_no_room_is_not_asked_for() {
+    let model = answering("They talked.");
+    let harness = harness(&store(), &model, Some(160)).await;
+    harness.set(Settings { compact_ahead: 1_000, ..harness.settings() }).unwrap();
+    let session = harness.create(spec()).await.unwrap();
+    talk(&session, 3).await;
+    let budget = Some(Budget { steps: Some(3), ..Budget::default() });
+    session.root().configure(AgentChange { budget, ..AgentChange::default() }).await.unwrap();
+    let error = session.root().compact(None).await.unwrap_err().to_string();
+    assert!(error.contains("out_of_budget: its budget of steps is used up"), "{error}");
+    let answer = ask(&session, &"a question that does not fit any more ".repeat(8)).await;
+    assert!(answer.error().unwrap().contains("its budget of steps is used up"), "{answer:?}");
+    assert_eq!(model.count(), 3, "nobody was asked for a summary");
+    let budget = Some(Budget { steps: Some(5), ..Budget::default() });
+    session.root().configure(AgentChange { budget, ..AgentChange::default() }).await.unwrap();
+    session.root().compact(None).await.unwrap();
+    assert!(ask(&session, "and now?").await.is_answered());
+    let answer = ask(&session, "and now?").await;
+    assert!(answer.error().unwrap().contains("steps"), "the summary counts: {answer:?}");
+    assert_legal(&model);
+}
+
+#[tokio::test]
+async fn a_summary_waits_while_others_hold_what_it_wants() {
+    let gate = CancelToken::new();
+    let model = answering("They talked.");
+    let harness = harness(&store(), &model, None).await;
+    let session = harness.create(spec()).await.unwrap();
+    talk(&session, 3).await;
+    let fork = session.root().fork(None, AgentChange::default()).await.unwrap();
+    let session_budget = Budget { output_tokens: Some(15), ..Budget::default() };
+    harness.set(Settings { session_budget, ..harness.settings() }).unwrap();
+    model.push(Reply::text("of the fork").then_wait(&gate).usage(1, 1));
+    let asked = fork.submit(Input::text("a")).await.unwrap();
+    until("the fork's request is out", || model.count() == 4).await;
+    let root = session.root();
+    let compacting = tokio::spawn(async move { root.compact(None).await });
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(model.count(), 4, "10 are reserved of 15");
+    gate.cancel();
+    assert!(asked.answer().await.unwrap().is_answered());
+    compacting.await.unwrap().unwrap();
+    assert_eq!(model.count(), 5, "1 was used");
+    assert_legal(&model);
+}
+
+// A compaction whose model nobody answered for any more was faulted, and its turn named parts that were too large.
+// Guards: it fails as the turn does, in one word.
+#[tokio::test]
+async fn a_compaction_without_anybody_to_ask_says_so() {
+    let (store, model) = (store(), answering("They talked."));
+    let session = harness(&store, &model, None).await.create(spec()).await.unwrap();
+    talk(&session, 3).await;
+    let id = session.id();
+    session.close().await.unwrap();
+    drop(session);
+    let without = Settings { keep_recent: 20, ..Settings::default() };
+    let harness = Harness::builder(store).settings(without).open().await.unwrap();
+    let session = harness.open_session(id).await.unwrap();
+    let error = session.root().compact(None).await.unwrap_err().to_string();
+    assert!(error.contains("no_model: use model scripted: there is no provider scripted"), "{error}");
 }
 
 // A request for a summary that was out when its process died left no row behind. Guards: whatever was sent is accounted for.

@@ -5,14 +5,17 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use everturn_core::{CancelToken, submission::End};
+use everturn_core::{CancelToken, clock::Timestamp, submission::End, usage::RequestEnd};
 use everturn_engine::{
-    Extension, Input, Settings, TurnEnd,
+    Extension, Input, Settings, SystemEntropy, TurnEnd, World,
     extension::{Gated, StopGate, TurnAnswer},
 };
-use everturn_testkit::scripted::{Reply, Scripted};
+use everturn_testkit::{
+    manual::ManualClock,
+    scripted::{Reply, Scripted},
+};
 
-use crate::support::{Doing, ask, assert_legal, builder, spec, store, until};
+use crate::support::{Doing, ask, assert_legal, builder, kinds, spec, store, until};
 
 /// A gate that wants the word please.
 struct Polite;
@@ -70,6 +73,37 @@ async fn a_gate_that_breaks_stops_nobody() {
     let session = harness.create(spec()).await.unwrap();
     assert_eq!(ask(&session, "a").await.text, "go");
     assert_legal(&model);
+}
+
+/// A gate that says that it was asked, and then nothing.
+struct Silent(CancelToken);
+
+impl StopGate for Silent {
+    async fn check(&self, _: &TurnAnswer) -> Gated {
+        self.0.cancel();
+        std::future::pending().await
+    }
+}
+
+// A turn could not be cancelled while a gate thought about its answer, and when the gate let it pass, it had answered.
+// Guards: it ends cancelled at once; what came, and what that cost, is on record.
+#[tokio::test]
+async fn a_turn_is_cancelled_while_a_gate_looks_at_its_answer() {
+    let (model, is_asked) = (Scripted::new([Reply::text("go").usage(3, 2)]), CancelToken::new());
+    let world =
+        World { clock: Arc::new(ManualClock::at(Timestamp(1_000))), entropy: Arc::new(SystemEntropy) };
+    let gates = Extension::new("gates").stop_gate(Silent(is_asked.clone()));
+    let harness = builder(&store(), &model).world(world).install(gates).unwrap().open().await.unwrap();
+    let session = harness.create(spec()).await.unwrap();
+    let asked = session.root().submit(Input::text("a")).await.unwrap();
+    is_asked.cancelled().await;
+    assert!(asked.cancel().await.unwrap());
+    until("the turn has ended", || session.open_submissions().is_empty()).await;
+    let answer = asked.answer().await.unwrap();
+    assert_eq!((answer.end, answer.steps, answer.total.usage.output), (End::Cancelled, 1, Some(2)));
+    assert_eq!(kinds(&session).await, ["et.epoch", "et.user", "et.assistant", "et.turn"]);
+    let ledger = session.usage().await.unwrap();
+    assert_eq!(ledger.iter().map(|row| row.end).collect::<Vec<_>>(), [RequestEnd::Complete]);
 }
 
 fn notices(model: &Scripted) -> Vec<usize> {

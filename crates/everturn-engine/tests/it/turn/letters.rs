@@ -10,7 +10,7 @@ use everturn_core::{
     submission::End,
     tool::Replay,
 };
-use everturn_engine::{AgentChange, Extension, Harness, Input, Letter, LiveSession, Models, Sender};
+use everturn_engine::{AgentChange, Extension, Harness, Input, Letter, LiveSession, Models, Sender, Taking};
 use everturn_testkit::scripted::{Reply, Scripted};
 
 use crate::support::{Counting, ask, assert_legal, builder, kinds, results, rules, spec, store, until};
@@ -154,4 +154,21 @@ async fn turns_are_cancelled_and_conversations_aborted_by_mail() {
     assert_eq!(second.answer().await.unwrap().end, End::Cancelled);
     assert_eq!(fourth.answer().await.unwrap().end, End::Withdrawn);
     assert_legal(&model);
+}
+
+// Guards: a request that was decided where a provider was, and is to be sent where it is not, ends its turn in one word.
+#[tokio::test]
+async fn a_turn_whose_model_nobody_answers_for_any_more_ends_no_model() {
+    let (store, model) = (store(), Scripted::new([Reply::text("never")]));
+    let session = builder(&store, &model).open().await.unwrap().create(spec()).await.unwrap();
+    let letter = Letter::Submit { conversation: ROOT, input: Input::text("a") };
+    let only_noted = Taking { runs: false, ..Taking::default() };
+    let asked = SubmissionId(session.take(letter, only_noted).await.unwrap().unwrap());
+    let id = session.id();
+    session.close().await.unwrap();
+    drop(session);
+    let session = stranger(&store).await.open_session(id).await.unwrap();
+    let answer = session.submission(asked).await.unwrap().answer().await.unwrap();
+    assert_eq!(answer.end, End::Failed { reason: "no_model".into() });
+    assert_eq!((model.count(), kinds(&session).await.pop().as_deref()), (0, Some("et.turn")));
 }

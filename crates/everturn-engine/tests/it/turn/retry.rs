@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use everturn_core::{
+    CancelToken,
     clock::{Clock, Entropy, Timestamp},
     model::{Delta, Fault, FaultClass},
     storage::{Store, TaskQuery},
@@ -10,11 +11,14 @@ use everturn_core::{
     task::TaskState,
     usage::RequestEnd,
 };
-use everturn_engine::{EventKind, Harness, Input, LiveSession, Models, SessionSpec, Settings, World};
+use everturn_engine::{
+    EventKind, Harness, Input, LiveSession, Models, SessionSpec, Settings, Submission, World, view::TurnPhase,
+};
 use everturn_testkit::{
     manual::ManualClock,
     scripted::{Reply, Scripted},
 };
+use futures_util::FutureExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::support::{ask, assert_legal, kinds, spec, store};
@@ -233,5 +237,75 @@ async fn a_turn_that_is_cancelled_while_it_waits_sends_nothing_more() {
     clock.advance(Duration::from_mins(1));
     assert_eq!(ask(&session, "b").await.text, "one");
     assert_eq!(model.count(), 2);
+    assert_legal(&model);
+}
+
+/// The events of a submission up to one that says that its request waits; gives until when.
+async fn held(asked: &Submission) -> Option<Timestamp> {
+    let mut events = asked.events();
+    for _ in 0..100_000 {
+        match events.next().now_or_never() {
+            Some(event) => {
+                let event = event.expect("it has not ended").unwrap();
+                if let EventKind::Waiting { step: 1, attempt: 1, until } = event.kind {
+                    return until;
+                }
+            }
+            None => tokio::task::yield_now().await,
+        }
+    }
+    panic!("it never said that it waits");
+}
+
+async fn phase(session: &LiveSession) -> TurnPhase {
+    session.root().view().await.unwrap().turn.unwrap().phase
+}
+
+// A turn that others kept from its model looked as if it asked, or as if it came to its end.
+// Guards: who waits for a place at an endpoint says so, to whoever watches and to whoever looks.
+#[tokio::test]
+async fn a_request_that_waits_for_a_place_is_shown_as_waiting() {
+    let (clock, first, second) = (ManualClock::at(NOON), CancelToken::new(), CancelToken::new());
+    let wait = |gate: &CancelToken| Reply::text("so it is").after_wait(gate);
+    let model = Scripted::new([wait(&first), wait(&second), Reply::text("at once")]);
+    let harness = harness(&store(), &model, &clock).await;
+    harness.set(Settings { requests_max: 1, ..harness.settings() }).unwrap();
+    let (busy, session) = (harness.create(spec()).await.unwrap(), harness.create(spec()).await.unwrap());
+    let before = busy.root().submit(Input::text("a")).await.unwrap();
+    crate::support::until("the first request is out", || model.count() == 1).await;
+    let asked = session.root().submit(Input::text("b")).await.unwrap();
+    assert_eq!(held(&asked).await, None, "until there is a place");
+    assert_eq!(phase(&session).await, TurnPhase::WaitingForRoom);
+    let cancelled = harness.create(spec()).await.unwrap();
+    let never = cancelled.root().submit(Input::text("c")).await.unwrap();
+    held(&never).await;
+    never.cancel().await.unwrap();
+    assert_eq!(never.answer().await.unwrap().end, End::Cancelled);
+    first.cancel();
+    before.answer().await.unwrap();
+    crate::support::until("the second request is out", || model.count() == 2).await;
+    assert_eq!(phase(&session).await, TurnPhase::Requesting, "it waits no longer");
+    second.cancel();
+    assert_eq!(asked.answer().await.unwrap().text, "so it is");
+    assert_eq!(ask(&cancelled, "d").await.text, "at once");
+    assert_legal(&model);
+}
+
+#[tokio::test]
+async fn a_request_that_waits_because_another_was_asked_to_is_shown_as_waiting() {
+    let clock = ManualClock::at(NOON);
+    let model = Scripted::new([busy(Some(60_000)), Reply::text("one"), Reply::text("one")]);
+    let harness = harness(&store(), &model, &clock).await;
+    let (other, session) = (harness.create(spec()).await.unwrap(), harness.create(spec()).await.unwrap());
+    let first = other.root().submit(Input::text("a")).await.unwrap();
+    let end = until(&other).await;
+    let asked = session.root().submit(Input::text("b")).await.unwrap();
+    assert_eq!(held(&asked).await, Some(end));
+    assert_eq!(phase(&session).await, TurnPhase::WaitingUntil(end));
+    clock.advance(Duration::from_secs(60));
+    for asked in [first, asked] {
+        assert_eq!(asked.answer().await.unwrap().text, "one");
+    }
+    assert_eq!(ends(&session).await, [(1, 1, RequestEnd::Complete)], "that it waited is no attempt");
     assert_legal(&model);
 }

@@ -70,6 +70,10 @@ impl Seen {
         let mut told = Vec::new();
         for message in &entry.messages {
             let Message::Result(result) = &**message else { continue };
+            // What it had written is kept by its result alone, as far as that begins with it.
+            if self.calls.get(&result.call).is_some_and(|seen| seen.output < result.shown) {
+                told.extend(self.output_came(&result.call, result.shown()));
+            }
             let seen = self.calls.remove(&result.call);
             if seen.is_some_and(|seen| !seen.is_started && has_started(seen.proposed, result, entry.seq)) {
                 told.push(EventKind::CallStarted { call: result.call.clone() });

@@ -185,6 +185,14 @@ fn a_wait_before_another_attempt_is_told_once() {
     assert_eq!(seen.partial_came(&waiting), [retry]);
     assert_eq!(seen.partial_came(&waiting), []);
     assert_eq!(seen.partial_came(&partial(2, "a")), [started(2), text(2, "a")]);
+
+    let held = |until| Partial { is_held: true, until, ..partial(3, "") };
+    let waiting = |until| EventKind::Waiting { step: 1, attempt: 3, until };
+    for until in [None, Some(Timestamp(8)), Some(Timestamp(9)), None] {
+        assert_eq!(seen.partial_came(&held(until)), [waiting(until)], "each for itself");
+        assert_eq!(seen.partial_came(&held(until)), []);
+    }
+    assert_eq!(seen.partial_came(&partial(3, "a")), [started(3), text(3, "a")]);
 }
 
 #[test]
@@ -272,6 +280,29 @@ fn output_is_told_by_its_offset_and_before_the_end_of_its_call() {
     assert_eq!(told[0], output(3, "\nzoë"), "offsets are in bytes");
     assert!(matches!(told[1], EventKind::CallEnded { .. }));
     assert_eq!(told.len(), 2);
+}
+
+// Guards: what a call had written is kept by its result alone, and whoever comes late is told the same.
+#[test]
+fn output_of_a_call_that_has_ended_is_told_from_its_result() {
+    let ended = |shown| {
+        let result =
+            CallResult { shown, ..CallResult::new(CallId("c8".into()), Outcome::Ok, "né\nzoë\nend") };
+        glance([record(14, Entry::new(kind::RESULT).message(Message::Result(result)))])
+    };
+    let output =
+        |offset, delta: &str| EventKind::Output { call: CallId("c8".into()), offset, delta: delta.into() };
+    let seen = |output: &str| {
+        let mut seen = Seen::after(EntryId(1));
+        seen.tell(&glance([calls(10, &["c8"])]).with_call("c8", planned()));
+        seen.tell(&glance([]).with_call("c8", written(output, 11)));
+        seen
+    };
+    let told = kinds(&mut seen(""), &ended(9));
+    assert_eq!((told.len(), &told[0]), (2, &output(0, "né\nzoë\n")), "all that was shown, and no more");
+    assert_eq!(kinds(&mut seen("né\n"), &ended(9))[0], output(4, "zoë\n"), "what was not seen");
+    let told = kinds(&mut seen("né\nzoë\n and what was cut"), &ended(9));
+    assert!(matches!(told[..], [EventKind::CallEnded { .. }]), "nothing is withdrawn: {told:?}");
 }
 
 #[test]
