@@ -18,8 +18,12 @@ use opentelemetry_sdk::{
     Resource,
     trace::{BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, SpanLimits},
 };
-use tracing::{Level, Subscriber, level_filters::LevelFilter};
-use tracing_subscriber::{Layer, filter::filter_fn, registry::LookupSpan};
+use tracing::{Level, Metadata, Subscriber, level_filters::LevelFilter, subscriber::Interest};
+use tracing_subscriber::{
+    Layer,
+    layer::{Context, Filter},
+    registry::LookupSpan,
+};
 
 use crate::{
     Options, names,
@@ -133,7 +137,8 @@ impl Telemetry {
         Ok(Self { provider, tracer, reporter: sender, wire: kept, counts, timeout: options.timeout })
     }
 
-    /// The layer that exports spans, and the events in them, of level `INFO` and above.
+    /// The layer that exports spans, and the events in them, of level `INFO` and above; steps too, where another layer wants
+    /// them.
     ///
     /// Shape: a filter around it can only take away. Ended spans are handed over without waiting, whatever the collector does.
     pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + 'static
@@ -146,9 +151,7 @@ impl Telemetry {
             .with_threads(false)
             .with_target(false)
             .with_tracked_inactivity(false)
-            .with_filter(
-                filter_fn(|metadata| *metadata.level() <= Level::INFO).with_max_level_hint(LevelFilter::INFO),
-            )
+            .with_filter(Coarse)
     }
 
     /// Reports what is read here, every so often and once more at the end. The last reader that was given is asked.
@@ -180,6 +183,32 @@ impl Telemetry {
         let spans = counts.arrived.load(Relaxed);
         let spans_lost = counts.ended.load(Relaxed).saturating_sub(spans);
         Delivered { spans, spans_lost, metrics_lost: !arrived }
+    }
+}
+
+/// Lets through what is worth exporting.
+struct Coarse;
+
+impl Coarse {
+    fn lets(metadata: &Metadata<'_>) -> bool {
+        // A step is of level `DEBUG`. Where it exists, what is in it would lose its place in the tree without it.
+        let is_step = metadata.name() == "step" && metadata.target().starts_with("everturn_engine");
+        *metadata.level() <= Level::INFO || is_step
+    }
+}
+
+impl<S> Filter<S> for Coarse {
+    fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        Self::lets(metadata)
+    }
+
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if Self::lets(metadata) { Interest::always() } else { Interest::never() }
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        // So that no step exists for this layer alone.
+        Some(LevelFilter::INFO)
     }
 }
 

@@ -177,7 +177,8 @@ fn is_here(url: &Url) -> bool {
 
 /// The innermost cause: the outer ones say no more than that a request failed, and show its whole URL.
 fn cause(fault: &reqwest::Error) -> String {
-    let causes = std::iter::successors(fault.source(), |error: &&(dyn std::error::Error + 'static)| (*error).source());
+    let causes =
+        std::iter::successors(fault.source(), |error: &&(dyn std::error::Error + 'static)| (*error).source());
     match causes.last() {
         _ if fault.is_timeout() => "it took too long".into(),
         Some(innermost) => innermost.to_string(),

@@ -12,7 +12,7 @@ use prost::Message;
 
 use crate::{
     collector::{Collector, attributes},
-    scene::{MARK, turns},
+    scene::{MARK, Scene},
 };
 
 /// How many spans the turns of the scene have.
@@ -43,7 +43,7 @@ fn some<'a>(of: &'a BTreeMap<String, String>, names: &[&'a str]) -> Vec<(&'a str
 #[tokio::test]
 async fn a_session_arrives_as_a_tree_of_turns_requests_and_calls() {
     let collector = Collector::new();
-    assert_eq!(turns(Options::new(&collector.endpoint), false).await, arrived());
+    assert_eq!(Scene::default().play(Options::new(&collector.endpoint)).await, arrived());
 
     let spans = collector.spans();
     let mut paths: Vec<_> = spans.iter().map(|span| path(span, &spans)).collect();
@@ -65,10 +65,34 @@ async fn a_session_arrives_as_a_tree_of_turns_requests_and_calls() {
     }
 }
 
+// A step is no span of its own for a collector, unless something else in the process wants it; then what is in it was lost
+// from the tree. Guards that requests and calls keep their place.
+#[tokio::test]
+async fn the_tree_hangs_together_where_another_layer_wants_finer_spans() {
+    let collector = Collector::new();
+    assert!(
+        Scene { is_fine: true, ..Scene::default() }.play(Options::new(&collector.endpoint)).await.is_whole()
+    );
+    let spans = collector.spans();
+    let paths = spans.iter().map(|span| path(span, &spans));
+    let mut paths: Vec<_> = paths.filter(|path| !path.ends_with("step")).collect();
+    paths.sort();
+    let expected = [
+        "session",
+        "session > invoke_agent",
+        "session > invoke_agent",
+        "session > invoke_agent > step > chat small",
+        "session > invoke_agent > step > chat small",
+        "session > invoke_agent > step > chat small",
+        "session > invoke_agent > step > execute_tool look",
+    ];
+    assert_eq!(paths, expected);
+}
+
 #[tokio::test]
 async fn spans_have_the_attributes_of_the_conventions() {
     let collector = Collector::new();
-    turns(Options::new(&collector.endpoint), false).await;
+    Scene::default().play(Options::new(&collector.endpoint)).await;
     let spans = collector.spans();
     let session = &named("session", &spans)[0].1["gen_ai.conversation.id"];
 
@@ -133,7 +157,7 @@ async fn what_the_harness_counted_arrives_as_metrics() {
     let collector = Collector::new();
     let attributes = vec![("service.instance.id".into(), "one".into())];
     let options = Options { service: "shop".into(), attributes, ..Options::new(&collector.endpoint) };
-    turns(options, false).await;
+    Scene::default().play(options).await;
     let (metrics, resource) = collector.metrics();
     assert_eq!(resource, labels([("service.name", "shop"), ("service.instance.id", "one")]));
 
@@ -171,7 +195,7 @@ async fn what_the_harness_counted_arrives_as_metrics() {
 #[tokio::test]
 async fn nothing_that_was_said_is_exported() {
     let collector = Collector::new();
-    turns(Options::new(&collector.endpoint), false).await;
+    Scene::default().play(Options::new(&collector.endpoint)).await;
     let is_marked = |body: &[u8]| body.windows(MARK.len()).any(|bytes| bytes == MARK.as_bytes());
     let marked: Vec<_> = collector.sent().into_iter().filter(|sent| is_marked(&sent.body)).collect();
     assert!(marked.is_empty(), "{marked:?}");
@@ -180,7 +204,7 @@ async fn nothing_that_was_said_is_exported() {
 #[tokio::test]
 async fn what_was_said_is_exported_where_the_host_wants_it() {
     let collector = Collector::new();
-    turns(Options::new(&collector.endpoint), true).await;
+    Scene { trace_content: true, ..Scene::default() }.play(Options::new(&collector.endpoint)).await;
     let mut marked: Vec<(String, String)> = Vec::new();
     for span in collector.spans() {
         let said = attributes(&span.attributes).into_iter().filter(|(_, value)| value.contains(MARK));
@@ -201,7 +225,8 @@ async fn what_was_said_is_exported_where_the_host_wants_it() {
 async fn headers_go_with_everything_as_protobuf() {
     let collector = Collector::new();
     let headers = vec![("X-Api-Key".into(), "a-key".to_owned().into())];
-    turns(Options { headers, ..Options::new(format!("{}/behind/", collector.endpoint)) }, false).await;
+    let options = Options { headers, ..Options::new(format!("{}/behind/", collector.endpoint)) };
+    Scene::default().play(options).await;
     let mut sent: Vec<_> = collector.sent().into_iter().map(|sent| (sent.path, sent.headers)).collect();
     sent.sort();
     let paths: Vec<_> = sent.iter().map(|(path, _)| &**path).collect();
@@ -219,6 +244,6 @@ async fn what_the_collector_rejects_counts_as_lost() {
         let answer = ExportTraceServiceResponse { partial_success: Some(partial_success) };
         if path == "/v1/traces" { (200, answer.encode_to_vec()) } else { (400, Vec::new()) }
     });
-    let delivered = turns(Options::new(&collector.endpoint), false).await;
+    let delivered = Scene::default().play(Options::new(&collector.endpoint)).await;
     assert_eq!(delivered, Delivered { spans: SPANS - 3, spans_lost: 3, metrics_lost: true });
 }
