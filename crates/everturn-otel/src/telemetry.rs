@@ -141,7 +141,7 @@ impl Telemetry {
     /// them.
     ///
     /// Shape: a filter around it can only take away. Ended spans are handed over without waiting, whatever the collector does.
-    pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + 'static
+    pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
     {

@@ -71,7 +71,7 @@ impl Scene {
         let telemetry = everturn_otel::start(options).unwrap();
         let ended = Ended::default();
         let finer = self.is_fine.then(|| tracing_subscriber::fmt::layer().with_writer(io::sink));
-        let coarse = (!self.is_fine).then(|| LevelFilter::INFO);
+        let coarse = (!self.is_fine).then_some(LevelFilter::INFO);
         let subscriber = tracing_subscriber::registry()
             .with(telemetry.layer())
             .with(finer)
