@@ -63,6 +63,7 @@ async fn main() -> Result<()> {
     let answer = session.root().submit(Input::text("How are the eggs?")).await?.answer().await?;
     assert!(answer.is_answered());
     session.close().await?;
+    drop(session);
 
     // It waits for the collector, so not on a thread that runs turns.
     let delivered = tokio::task::spawn_blocking(|| telemetry.shutdown()).await.expect("it does not panic");

@@ -57,3 +57,15 @@ fn from_its_end_on_a_wire_tries_once() {
     assert_eq!(refused, "the collector answered 503 Service Unavailable");
     assert_eq!(collector.join().unwrap(), 1);
 }
+
+#[test]
+fn a_header_s_value_is_never_shown() {
+    let headers = vec![("x-api-key".to_owned(), "hunter2".to_owned().into())];
+    let options = Options { headers, ..Options::new("http://127.0.0.1:4318") };
+    let shown = format!(
+        "{options:?} {:?} {:?}",
+        Wire::new(&options).unwrap(),
+        crate::start(options.clone()).unwrap()
+    );
+    assert!(shown.contains("x-api-key") && !shown.contains("hunter2"), "{shown}");
+}
