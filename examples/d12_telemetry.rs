@@ -9,42 +9,40 @@ use everturn::{
 };
 use everturn_testkit::scripted::{Reply, Scripted};
 use std::{
-    io::{BufRead, BufReader, Read, Write},
-    net::TcpListener,
+    io::{self, BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
     sync::mpsc::{Receiver, channel},
     thread,
 };
 use tracing_subscriber::prelude::*;
 
-/// A collector on the loopback: where it listens, and each path with the body that it was sent.
-fn collector() -> std::io::Result<(String, Receiver<(String, Vec<u8>)>)> {
+/// What a collector was sent: a path and a body.
+type Sent = (String, Vec<u8>);
+
+/// A collector on the loopback that takes everything: where it listens, and what it was sent.
+fn collector() -> io::Result<(String, Receiver<Sent>)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let endpoint = format!("http://{}", listener.local_addr()?);
     let (sender, sent) = channel();
-    thread::spawn(move || -> std::io::Result<()> {
+    thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut stream = stream?;
-            let mut reader = BufReader::new(&stream);
-            let mut head = Vec::new();
-            loop {
-                let mut line = String::new();
-                reader.read_line(&mut line)?;
-                if line.trim_end().is_empty() {
-                    break;
-                }
-                head.push(line.to_lowercase());
-            }
-            let length =
-                head.iter().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
-            let mut body = vec![0; length.unwrap_or(0)];
-            reader.read_exact(&mut body)?;
-            stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")?;
-            let path = head[0].split(' ').nth(1).unwrap_or_default().to_owned();
-            sender.send((path, body)).ok();
+            let Ok(request) = stream.and_then(take) else { continue };
+            sender.send(request).ok();
         }
-        Ok(())
     });
     Ok((endpoint, sent))
+}
+
+fn take(mut stream: TcpStream) -> io::Result<Sent> {
+    let mut reader = BufReader::new(&stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head)? > 0 {}
+    let head = head.to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    reader.read_exact(&mut body)?;
+    stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")?;
+    Ok((head.split(' ').nth(1).unwrap_or_default().to_owned(), body))
 }
 
 #[tokio::main]

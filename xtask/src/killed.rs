@@ -29,9 +29,8 @@ const KILLS_MAX: u64 = 5;
 pub(crate) fn run(runs: u32, seed: Option<u64>) -> Passed {
     let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(process::id()));
     println!("the kill moments come from seed {seed}");
-    let built = cargo(
-        "build --package everturn --features otel --examples --profile ci --message-format json-render-diagnostics",
-    );
+    let built =
+        cargo("build --package everturn --examples --profile ci --message-format json-render-diagnostics");
     let programs = programs(&built.output()?);
     for name in EXAMPLES {
         let program = programs.iter().find(|program| program.file_stem().is_some_and(|stem| stem == name));

@@ -23,7 +23,8 @@
 //! ```
 //!
 //! What was asked, answered and given leaves the process only where
-//! [`Settings::trace_content`](everturn_engine::Settings::trace_content) says so. Nothing here reads the environment.
+//! [`Settings::trace_content`](everturn_engine::Settings::trace_content) says so. No variable
+//! of the environment says what is exported or where; for a collector elsewhere, the system's proxy is used.
 
 mod names;
 mod options;

@@ -3,6 +3,7 @@
 use std::{
     sync::{
         Arc,
+        atomic::Ordering::Relaxed,
         mpsc::{Receiver, RecvTimeoutError, SyncSender},
     },
     time::Duration,
@@ -15,6 +16,7 @@ use prost::Message as _;
 
 use crate::{
     report::{self, Interval},
+    spans::Counts,
     wire::{Signal, Wire},
 };
 
@@ -22,13 +24,14 @@ use crate::{
 pub(crate) enum Note {
     /// Where to read what was counted.
     Read(Box<dyn Fn() -> Metrics + Send>),
-    /// One more report, and then no more; the answer says whether it arrived.
-    Last(SyncSender<bool>),
+    /// One more report, and then no more; an answer says that it is over.
+    Last(SyncSender<()>),
 }
 
 /// What a thread reports.
 pub(crate) struct Reporter {
     pub(crate) wire: Arc<Wire>,
+    pub(crate) counts: Arc<Counts>,
     pub(crate) resource: Vec<(String, String)>,
     pub(crate) every: Duration,
     pub(crate) since: Timestamp,
@@ -47,8 +50,9 @@ impl Reporter {
                 }
                 Ok(Note::Last(told)) => {
                     let arrived = read.is_none_or(|read| self.report(&read()));
+                    self.counts.is_reported.store(arrived, Relaxed);
                     // Who has waited long enough listens no more.
-                    told.send(arrived).ok();
+                    told.send(()).ok();
                     return;
                 }
                 Err(RecvTimeoutError::Disconnected) => return,

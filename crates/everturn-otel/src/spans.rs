@@ -1,8 +1,11 @@
 //! Spans on their way to the collector.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 
 use opentelemetry::{Array, Context, KeyValue, Value, trace::Status};
@@ -18,18 +21,21 @@ use opentelemetry_sdk::{
     trace::{BatchSpanProcessor, Span, SpanData, SpanExporter, SpanProcessor},
 };
 use prost::Message as _;
-use std::time::Duration;
 
 use crate::{
     names,
     wire::{Signal, Wire},
 };
 
-/// How many spans ended, and how many of them are known to have arrived.
+/// What is known to have arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
+    /// How many spans ended.
     pub(crate) ended: AtomicU64,
+    /// How many of them arrived.
     pub(crate) arrived: AtomicU64,
+    /// Whether the last report of metrics arrived, or there was nothing to report.
+    pub(crate) is_reported: AtomicBool,
 }
 
 /// Sends batches of spans.

@@ -131,7 +131,7 @@ impl Telemetry {
         let (sender, notes) = channel();
         let (every, since) = (options.every, SystemClock.now());
         let kept = Arc::downgrade(&wire);
-        let reporter = Reporter { wire, resource: attributes, every, since, notes };
+        let reporter = Reporter { wire, counts: counts.clone(), resource: attributes, every, since, notes };
         spawn("everturn-otel-metrics", move || reporter.run())?;
         let tracer = provider.tracer("everturn");
         Ok(Self { provider, tracer, reporter: sender, wire: kept, counts, timeout: options.timeout })
@@ -170,19 +170,21 @@ impl Telemetry {
     pub fn shutdown(self) -> Delivered {
         let Self { provider, reporter, wire, counts, timeout, .. } = self;
         wire.upgrade().iter().for_each(|wire| wire.end());
-        let (told, metrics) = sync_channel(1);
         let (done, both) = sync_channel(1);
-        // Spans and metrics have the same time, together.
+        // Spans and metrics have the same time, together. What of them arrived is counted as it does.
         let ending = spawn("everturn-otel-end", move || {
+            let (told, reported) = sync_channel(1);
             reporter.send(Note::Last(told)).ok();
-            // What it could not deliver is counted.
             provider.shutdown_with_timeout(timeout).ok();
-            done.send(metrics.recv().unwrap_or(false)).ok();
+            reported.recv().ok();
+            done.send(()).ok();
         });
-        let arrived = ending.is_ok() && both.recv_timeout(timeout).unwrap_or(false);
+        if ending.is_ok() {
+            both.recv_timeout(timeout).ok();
+        }
         let spans = counts.arrived.load(Relaxed);
         let spans_lost = counts.ended.load(Relaxed).saturating_sub(spans);
-        Delivered { spans, spans_lost, metrics_lost: !arrived }
+        Delivered { spans, spans_lost, metrics_lost: !counts.is_reported.load(Relaxed) }
     }
 }
 
