@@ -1,5 +1,8 @@
 //! Counting: what is in a commit is counted when it is adopted.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::BTreeMap,
     sync::{
