@@ -53,7 +53,7 @@ fn format() -> Passed {
 
 fn clippy() -> Passed {
     // First as it is built by default: nothing may lean on what is off.
-    cargo("clippy --workspace --lib --bins --profile ci -- -D warnings").run()?;
+    cargo("clippy --workspace --all-targets --profile ci -- -D warnings").run()?;
     cargo("clippy --workspace --features everturn-cli/otel --all-targets --profile ci -- -D warnings").run()
 }
 
