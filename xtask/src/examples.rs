@@ -19,9 +19,11 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Builds all examples and runs those of the façade, one after the other.
 pub(crate) fn run() -> Passed {
-    let artifacts =
-        cargo("build --workspace --examples --profile ci --message-format json-render-diagnostics")
-            .output()?;
+    let artifacts = cargo(
+        "build --workspace --features everturn-cli/otel --examples --profile ci \
+         --message-format json-render-diagnostics",
+    )
+    .output()?;
     let examples = programs(&artifacts);
     examples.iter().try_for_each(|example| run_one(example))?;
     println!("{} examples ended well", examples.len());

@@ -1,6 +1,7 @@
 //! The gates that a change passes, in order, up to the first that is shut.
 //!
-//! All of them but fuzz build with one profile and for the whole workspace, so that nothing is built twice.
+//! All of them but fuzz build with one profile, for the whole workspace and with what is off by default, so that nothing is
+//! built twice.
 
 use std::process::ExitCode;
 
@@ -51,7 +52,9 @@ fn format() -> Passed {
 }
 
 fn clippy() -> Passed {
-    cargo("clippy --workspace --all-targets --profile ci -- -D warnings").run()
+    // First as it is built by default: nothing may lean on what is off.
+    cargo("clippy --workspace --all-targets --profile ci -- -D warnings").run()?;
+    cargo("clippy --workspace --features everturn-cli/otel --all-targets --profile ci -- -D warnings").run()
 }
 
 fn tests() -> Passed {
@@ -59,11 +62,11 @@ fn tests() -> Passed {
         println!("==> cargo-nextest is missing: it is BUILT AND INSTALLED NOW, which takes some minutes");
         cargo("install cargo-nextest --locked --version 0.9.143").run()?;
     }
-    cargo("nextest run --workspace --cargo-profile ci").run()
+    cargo("nextest run --workspace --features everturn-cli/otel --cargo-profile ci").run()
 }
 
 fn doctests() -> Passed {
-    cargo("test --doc --workspace --profile ci --quiet").run()
+    cargo("test --doc --workspace --features everturn-cli/otel --profile ci --quiet").run()
 }
 
 fn licences(deny: Deny) -> Passed {
@@ -83,5 +86,7 @@ fn licences(deny: Deny) -> Passed {
 }
 
 fn documentation() -> Passed {
-    cargo("doc --workspace --no-deps --profile ci").env("RUSTDOCFLAGS", "-D warnings").run()
+    cargo("doc --workspace --features everturn-cli/otel --no-deps --profile ci")
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .run()
 }

@@ -51,6 +51,8 @@ impl Host {
     pub(crate) async fn of(config: Config, missing: Missing) -> Result<Self, Failure> {
         let models = models(&config)?;
         let harness = harness(&config, missing, models.clone()).await?;
+        #[cfg(feature = "otel")]
+        crate::telemetry::count(&harness);
         Ok(Self { config, harness, models })
     }
 

@@ -14,6 +14,8 @@ mod lines;
 mod question;
 mod screen;
 mod signal;
+#[cfg(feature = "otel")]
+mod telemetry;
 
 use std::process::ExitCode;
 
@@ -21,7 +23,9 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     let args = args::Args::parse();
-    log();
+    if let Err(failure) = log() {
+        return told(&failure);
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(fault) => {
@@ -32,21 +36,29 @@ fn main() -> ExitCode {
     let ended = runtime.block_on(command::run(args));
     // A line that a person was asked for blocks a thread that nobody waits for any more.
     runtime.shutdown_background();
+    #[cfg(feature = "otel")]
+    telemetry::end();
     match ended {
         Ok(exit) => exit.into(),
-        Err(failure) => {
-            eprintln!("everturn: {}", everturn::clean::line(&failure.message));
-            failure.exit.into()
-        }
+        Err(failure) => told(&failure),
     }
 }
 
-/// What the parts have to say goes to standard error where EVERTURN_LOG asks for it.
-fn log() {
-    use tracing_subscriber::EnvFilter;
+fn told(failure: &exit::Failure) -> ExitCode {
+    eprintln!("everturn: {}", everturn::clean::line(&failure.message));
+    failure.exit.into()
+}
+
+/// What the parts have to say goes to standard error where EVERTURN_LOG asks for it, and to a collector where one is named.
+fn log() -> Result<(), exit::Failure> {
+    use tracing_subscriber::{EnvFilter, prelude::*};
     let asked = config::variable("EVERTURN_LOG").and_then(|asked| EnvFilter::try_new(asked).ok());
     let filter = asked.unwrap_or_else(|| EnvFilter::new("warn"));
-    let subscriber =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
-    subscriber.without_time().init();
+    let lines =
+        tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false).without_time();
+    let subscriber = tracing_subscriber::registry();
+    #[cfg(feature = "otel")]
+    let subscriber = subscriber.with(telemetry::start()?);
+    subscriber.with(lines.with_filter(filter)).init();
+    Ok(())
 }

@@ -8,6 +8,7 @@ pub(crate) mod span;
 
 use std::collections::BTreeMap;
 
+use everturn_core::message::Usage;
 pub use meter::Meter;
 pub use observer::{Observer, TurnStatus, TurnSummary};
 
@@ -55,6 +56,8 @@ pub struct Metrics {
     pub cached_tokens: u64,
     /// What is known of their cost.
     pub cost: u64,
+    /// The same requests by the model that was asked, as its reference names it; past 256 of them the rest is `other`.
+    pub models: BTreeMap<String, ModelMetrics>,
     /// Calls that ended, by the word of their outcome; every word is there.
     pub calls: BTreeMap<&'static str, u64>,
     /// Contexts that were made shorter.
@@ -75,6 +78,23 @@ impl Metrics {
     pub fn to_prometheus(&self) -> String {
         prometheus::text(self)
     }
+}
+
+/// What was counted of the requests to one model.
+///
+/// ```
+/// use everturn_engine::metrics::ModelMetrics;
+/// let none = ModelMetrics::default();
+/// assert!(none.request_ms.is_empty() && none.usage.input.is_none());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ModelMetrics {
+    /// What its provider counted.
+    pub usage: Usage,
+    /// From sending a request to its end, by the class of the fault that ended it, if one did.
+    pub request_ms: BTreeMap<Option<&'static str>, Histogram>,
+    /// From sending a request to the first that came of its response.
+    pub first_ms: Histogram,
 }
 
 /// How often something took how long.
@@ -99,4 +119,11 @@ impl Histogram {
     /// The upper bounds of the buckets, in milliseconds.
     pub const BOUNDS: [u64; 16] =
         [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000];
+
+    fn add(&mut self, ms: u64) {
+        self.count += 1;
+        self.sum_ms = self.sum_ms.saturating_add(ms);
+        let at = Self::BOUNDS.iter().position(|bound| ms <= *bound);
+        at.iter().for_each(|at| self.buckets[*at] += 1);
+    }
 }

@@ -10,7 +10,7 @@
 //! | keep typed state beside a conversation | [`Document`], [`Transaction`] |
 //! | keep conversations without agents | [`kernel`] |
 //! | follow what happens | [`Events`], [`view`], [`watch`], [`Cursor`] |
-//! | count what happens | [`Metrics`], [`Observer`] |
+//! | count what happens | [`Metrics`], [`Observer`]; for a collector, `otel` behind the feature of that name |
 //! | choose a store | [`store`] |
 //! | choose a model | [`models`], [`model`] |
 //! | write tools | [`tool`], [`tools`] |
@@ -82,4 +82,10 @@ pub mod models {
 #[cfg(feature = "coding")]
 pub mod tools {
     pub use everturn_tools::*;
+}
+
+/// Spans and metrics for an OpenTelemetry collector.
+#[cfg(feature = "otel")]
+pub mod otel {
+    pub use everturn_otel::*;
 }

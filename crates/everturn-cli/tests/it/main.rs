@@ -12,6 +12,8 @@ mod letters;
 mod place;
 mod script;
 mod tasks;
+#[cfg(feature = "otel")]
+mod telemetry;
 mod terminal;
 mod watching;
 mod wire;

@@ -1,5 +1,8 @@
 //! Counting: what is in a commit is counted when it is adopted.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::BTreeMap,
     sync::{
@@ -13,10 +16,11 @@ use everturn_core::{
     entry::{EntryRecord, kind},
     id::SessionId,
     message::Message,
+    model::{FaultClass, ModelRef},
     usage::{RequestEnd, UsageRow},
 };
 
-use super::{Histogram, Metrics, Observer, TurnSummary, observer::Audience};
+use super::{Histogram, Metrics, ModelMetrics, Observer, TurnSummary, observer::Audience};
 use crate::{
     harness::{TurnRecord, TurnTask},
     session::{Adopted, Inner},
@@ -40,6 +44,10 @@ pub(super) const OUTCOMES: [&str; 10] = [
     "missing_result",
 ];
 const REQUESTS: [&str; 4] = ["complete", "aborted", "failed", "unknown"];
+/// How many models are counted one by one.
+const MODELS_MAX: usize = 256;
+/// The name under which the rest is counted.
+const OTHER: &str = "other";
 
 /// Counts what the sessions of an opener do.
 ///
@@ -65,6 +73,7 @@ pub struct Meter {
     output: AtomicU64,
     cached: AtomicU64,
     cost: AtomicU64,
+    models: Mutex<BTreeMap<String, ModelMetrics>>,
     calls: Words<10>,
     compactions: AtomicU64,
     commit: Timer,
@@ -136,6 +145,30 @@ impl Meter {
         add(&self.output, usage.output.unwrap_or(0));
         add(&self.cached, usage.cached.unwrap_or(0));
         add(&self.cost, row.cost.unwrap_or(0));
+        self.model(&row.model, |model| model.usage = model.usage.plus(&usage));
+    }
+
+    /// A request has ended, well or with a fault; what came first of its response came after so long.
+    pub(crate) fn asked(
+        &self,
+        model: &ModelRef,
+        (took, first): (Duration, Option<Duration>),
+        fault: Option<FaultClass>,
+    ) {
+        self.model(&model.to_string(), |model| {
+            model.request_ms.entry(fault.map(FaultClass::word)).or_default().add(millis(took));
+            first.iter().for_each(|first| model.first_ms.add(millis(*first)));
+        });
+    }
+
+    fn model(&self, name: &str, change: impl FnOnce(&mut ModelMetrics)) {
+        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(model) = models.get_mut(name) {
+            return change(model);
+        }
+        // Agents name models as they like, and what is counted must stay small.
+        let name = if models.len() < MODELS_MAX { name } else { OTHER };
+        change(models.entry(name.to_owned()).or_default());
     }
 
     fn results(&self, entry: &EntryRecord) {
@@ -175,6 +208,7 @@ impl Meter {
             output_tokens: self.output.load(Relaxed),
             cached_tokens: self.cached.load(Relaxed),
             cost: self.cost.load(Relaxed),
+            models: self.models.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             calls: self.calls.read(&OUTCOMES),
             compactions: self.compactions.load(Relaxed),
             commit_ms: self.commit.read(),

@@ -8,18 +8,19 @@ use std::{
 };
 
 use everturn_core::{
+    clock::Timestamp,
     id::{SessionId, TaskId},
     json::RawJson,
-    message::{Outcome, Usage},
-    model::{Delta, DeltaStream, Fault, Model, ModelRef, Request},
+    message::{Outcome, Stop, Usage},
+    model::{Delta, DeltaStream, Fault, FaultClass, Model, ModelRef, Request},
     task::{TaskRecord, tree},
 };
 use futures_util::StreamExt;
 use tracing::{Span, debug_span, field::Empty, info_span, level_filters::LevelFilter};
 
-use super::TurnSummary;
+use super::{Meter, TurnSummary};
 use crate::{
-    TaskContext, TurnEnd,
+    TaskContext, TurnEnd, World,
     harness::{Shared, TurnTask},
     session::{Inner, Live},
     task::Task,
@@ -27,16 +28,17 @@ use crate::{
 
 /// The spans of an open session that last longer than a step: its own, and those of turns that this owner has moved.
 pub(crate) struct Spans {
+    id: SessionId,
     session: Span,
     turns: Mutex<HashMap<TaskId, Span>>,
 }
 
 impl Spans {
     /// The session's span begins.
-    pub(crate) fn open(session: SessionId) -> Self {
+    pub(crate) fn open(id: SessionId) -> Self {
         // Whoever opens a session is soon gone; the session is not.
-        let session = info_span!(parent: None, "session", gen_ai.conversation.id = %session);
-        Self { session, turns: Mutex::default() }
+        let session = info_span!(parent: None, "session", gen_ai.conversation.id = %id);
+        Self { id, session, turns: Mutex::default() }
     }
 
     /// The spans of turns end.
@@ -82,12 +84,16 @@ impl Spans {
         let parent = self.above(live, turn);
         let span = info_span!(
             parent: &parent, "turn",
+            otel.name = "invoke_agent",
             gen_ai.operation.name = "invoke_agent",
+            gen_ai.conversation.id = %self.id,
             everturn.conversation = turn.conversation.0,
             everturn.turn = turn.id.0,
             gen_ai.usage.input_tokens = Empty,
             gen_ai.usage.output_tokens = Empty,
             gen_ai.usage.cache_read.input_tokens = Empty,
+            gen_ai.usage.cache_write.input_tokens = Empty,
+            gen_ai.usage.reasoning.output_tokens = Empty,
             steps = Empty,
             outcome = Empty,
             error.type = Empty,
@@ -150,24 +156,34 @@ pub(crate) fn ask(
         gen_ai.response.model = Empty,
         gen_ai.response.id = Empty,
         gen_ai.response.finish_reasons = Empty,
+        gen_ai.response.time_to_first_chunk = Empty,
         gen_ai.usage.input_tokens = Empty,
         gen_ai.usage.output_tokens = Empty,
         gen_ai.usage.cache_read.input_tokens = Empty,
+        gen_ai.usage.cache_write.input_tokens = Empty,
         gen_ai.usage.reasoning.output_tokens = Empty,
         gen_ai.input.messages = Empty,
         gen_ai.output.messages = Empty,
         outcome = Empty,
         error.type = Empty,
     );
-    if span.is_disabled() {
-        return client.stream(request);
-    }
-    let is_told = shared.settings().trace_content;
+    let is_told = !span.is_disabled() && shared.settings().trace_content;
     if is_told && let Ok(messages) = serde_json::to_string(&request.messages) {
         span.record("gen_ai.input.messages", messages);
     }
+    let sent = cx.now();
     let stream = span.in_scope(|| client.stream(request));
-    let mut heard = Heard { span, said: is_told.then(String::new), outcome: "aborted" };
+    let mut heard = Heard {
+        span,
+        said: is_told.then(String::new),
+        outcome: "aborted",
+        model: model.clone(),
+        sent,
+        first: None,
+        fault: None,
+        world: shared.opener.world.clone(),
+        meter: shared.opener.meter.clone(),
+    };
     Box::pin(stream.inspect(move |delta| heard.hear(delta)))
 }
 
@@ -177,10 +193,22 @@ struct Heard {
     /// What the model said, where that is wanted.
     said: Option<String>,
     outcome: &'static str,
+    model: ModelRef,
+    sent: Timestamp,
+    /// How long it took until something came.
+    first: Option<Duration>,
+    fault: Option<FaultClass>,
+    world: World,
+    meter: Arc<Meter>,
 }
 
 impl Heard {
     fn hear(&mut self, delta: &Result<Delta, Fault>) {
+        if self.first.is_none() && delta.is_ok() {
+            let first = self.world.clock.now().since(self.sent);
+            self.span.record("gen_ai.response.time_to_first_chunk", first.as_secs_f64());
+            self.first = Some(first);
+        }
         match delta {
             Ok(Delta::Started { response, model }) => {
                 response.iter().for_each(|id| _ = self.span.record("gen_ai.response.id", id.as_str()));
@@ -190,11 +218,12 @@ impl Heard {
             Ok(Delta::Usage(usage)) => spent(&self.span, usage),
             Ok(Delta::End(stop)) => {
                 self.outcome = "complete";
-                self.span.record("gen_ai.response.finish_reasons", tracing::field::debug(stop));
+                self.span.record("gen_ai.response.finish_reasons", reason(stop));
             }
             Ok(_) => {}
             Err(fault) => {
                 self.outcome = "failed";
+                self.fault = Some(fault.class);
                 self.span.record("error.type", fault.class.word());
             }
         }
@@ -205,6 +234,20 @@ impl Drop for Heard {
     fn drop(&mut self) {
         self.span.record("outcome", self.outcome);
         self.said.iter().for_each(|said| _ = self.span.record("gen_ai.output.messages", said.as_str()));
+        let took = self.world.clock.now().since(self.sent);
+        self.meter.asked(&self.model, (took, self.first), self.fault);
+    }
+}
+
+/// Why a model stopped, in the words of the conventions where they have one.
+fn reason(stop: &Stop) -> &'static str {
+    match stop {
+        Stop::Answer => "stop",
+        Stop::Calls => "tool_call",
+        Stop::Length => "length",
+        Stop::Refused => "refusal",
+        Stop::Filtered => "content_filter",
+        Stop::Paused => "pause",
     }
 }
 
@@ -250,6 +293,7 @@ fn spent(span: &Span, usage: &Usage) {
         ("gen_ai.usage.input_tokens", usage.input),
         ("gen_ai.usage.output_tokens", usage.output),
         ("gen_ai.usage.cache_read.input_tokens", usage.cached),
+        ("gen_ai.usage.cache_write.input_tokens", usage.cache_written),
         ("gen_ai.usage.reasoning.output_tokens", usage.reasoning),
     ];
     for (name, tokens) in fields {

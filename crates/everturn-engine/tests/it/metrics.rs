@@ -5,12 +5,14 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use everturn_core::{
     approval::Decision,
     clock::Timestamp,
-    model::{Abilities, FaultClass},
+    message::Usage,
+    model::{Abilities, DeltaStream, FaultClass, Model, Request},
     usage::Price,
 };
 use everturn_engine::{
-    Extension, Input, Metrics, Models, Settings, SystemEntropy, TurnEnd, TurnStatus, TurnSummary, World,
-    metrics::Histogram,
+    Extension, Input, Metrics, Models, SessionSpec, Settings, SystemEntropy, TurnEnd, TurnStatus,
+    TurnSummary, World,
+    metrics::{Histogram, ModelMetrics},
 };
 use everturn_testkit::{
     manual::ManualClock,
@@ -83,6 +85,50 @@ async fn metrics_are_what_happened() {
 
     session.close().await.unwrap();
     assert_eq!(harness.metrics(), Metrics { open_sessions: 0, ..metrics });
+}
+
+/// A model that takes its time before it answers.
+struct Slow(Scripted, ManualClock);
+
+impl Model for Slow {
+    fn stream(&self, request: Request) -> DeltaStream {
+        self.1.advance(Duration::from_millis(30));
+        self.0.stream(request)
+    }
+}
+
+#[tokio::test]
+async fn requests_are_counted_and_timed_by_model() {
+    let (world, clock) = manual();
+    let model = Scripted::new([
+        Reply::text("yes").usage(1_000, 5),
+        Reply::text("no").usage(500, 1),
+        Reply::fault(FaultClass::Auth, "who are you?"),
+    ]);
+    let models = Models::new().provider("scripted", Slow(model.clone(), clock));
+    let harness = builder(&store(), &model).models(models).world(world).open().await.unwrap();
+    let named = |name: &str| SessionSpec::model(name.parse().unwrap());
+    let small = harness.create(named("scripted/small")).await.unwrap();
+    assert!(ask(&small, "is it?").await.is_answered());
+    let large = harness.create(named("scripted/large")).await.unwrap();
+    assert!(ask(&large, "is it?").await.is_answered());
+    assert!(!ask(&large, "is it?").await.is_answered());
+
+    let timed = |count| {
+        let mut timed = Histogram { count, sum_ms: 30 * count, ..Histogram::default() };
+        timed.buckets[Histogram::BOUNDS.iter().position(|known| *known == 50).unwrap()] = count;
+        timed
+    };
+    let usage = |input, output| Usage { input: Some(input), output: Some(output), ..Usage::default() };
+    let answered =
+        ModelMetrics { usage: usage(1_000, 5), request_ms: [(None, timed(1))].into(), first_ms: timed(1) };
+    let failed_once = ModelMetrics {
+        usage: usage(500, 1),
+        request_ms: [(None, timed(1)), (Some("auth"), timed(1))].into(),
+        first_ms: timed(1),
+    };
+    let expected = [("scripted/large".to_owned(), failed_once), ("scripted/small".to_owned(), answered)];
+    assert_eq!(harness.metrics().models, expected.into());
 }
 
 fn bucket(histogram: &Histogram, bound: u64) -> u64 {

@@ -13,6 +13,7 @@ const STORE: &str = "everturn-store";
 const MODELS: &str = "everturn-models";
 const TOOLS: &str = "everturn-tools";
 const SERVE: &str = "everturn-serve";
+const OTEL: &str = "everturn-otel";
 const FACADE: &str = "everturn";
 const CLI: &str = "everturn-cli";
 const TESTKIT: &str = "everturn-testkit";
@@ -27,10 +28,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     (MODELS, &[CORE]),
     (TOOLS, &[CORE, MACROS]),
     (SERVE, &[CORE, ENGINE]),
-    (FACADE, &[CORE, MACROS, ENGINE, STORE, MODELS, TOOLS, SERVE]),
-    (CLI, &[CORE, MACROS, ENGINE, STORE, MODELS, TOOLS, SERVE, FACADE]),
+    (OTEL, &[CORE, ENGINE]),
+    (FACADE, &[CORE, MACROS, ENGINE, STORE, MODELS, TOOLS, SERVE, OTEL]),
+    (CLI, &[CORE, MACROS, ENGINE, STORE, MODELS, TOOLS, SERVE, OTEL, FACADE]),
     (TESTKIT, &[CORE]),
-    (WORLDS, &[CORE, MACROS, ENGINE, STORE, MODELS, TOOLS, SERVE, FACADE, CLI, TESTKIT]),
+    (WORLDS, &[CORE, MACROS, ENGINE, STORE, MODELS, TOOLS, SERVE, OTEL, FACADE, CLI, TESTKIT]),
     ("xtask", &[]),
 ];
 
@@ -47,6 +49,7 @@ const NEVER: &[(&str, &[&[&str]])] = &[
     (STORE, &[HTTP, TERMINAL]),
     (MODELS, &[SQL, TERMINAL]),
     (TOOLS, &[SQL, HTTP, TERMINAL]),
+    (OTEL, &[SQL, TERMINAL]),
     (TESTKIT, &[SQL, HTTP, TERMINAL]),
 ];
 
