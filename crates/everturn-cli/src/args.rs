@@ -253,6 +253,8 @@ pub(crate) enum Command {
         /// Print events as JSON lines instead of the answer.
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        rules: Rules,
     },
     // What can be asked of a session, whoever runs it.
     /// Speak into the turn that runs, in whichever process; without one, what is said begins a turn.

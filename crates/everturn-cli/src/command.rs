@@ -79,7 +79,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
         Command::Compact { id, focus, place: at } => rework::compact(&place, (id, at), focus).await,
         Command::Reset { id, text, place: at } => reset::run(&place, (id, at), text).await,
         Command::Config { command: ConfigCommand::Show { origin } } => config::show(&place, origin),
-        Command::Resume { id, json } => resume::run(&place, id, json).await,
+        Command::Resume { id, json, rules } => resume::run(&place, id, resume::Resume { json, rules }).await,
         Command::Doctor { verify } => doctor::run(&place, verify).await,
         Command::Demo { child: None } => demo::run().await,
         Command::Demo { child: Some(directory) } => demo::child(&directory).await,

@@ -10,7 +10,7 @@ use everturn::{
 
 use super::tasks::state;
 use crate::{
-    args::Place,
+    args::{Place, Rules},
     asking::wait,
     desk::{Desk, attend},
     exit::{Exit, Failure},
@@ -20,8 +20,17 @@ use crate::{
     signal::Signals,
 };
 
-pub(crate) async fn run(place: &Place, id: SessionId, json: bool) -> Result<Exit, Failure> {
+/// How a session goes on.
+pub(crate) struct Resume {
+    pub(crate) json: bool,
+    pub(crate) rules: Rules,
+}
+
+pub(crate) async fn run(place: &Place, id: SessionId, resume: Resume) -> Result<Exit, Failure> {
+    let Resume { json, rules } = resume;
     let host = Host::open(place, Missing::Refuse).await?;
+    // What nobody can be asked about here waits for somebody elsewhere.
+    host.judge_by(rules, true);
     let session = host.reopen(id).await?;
     // What others have left is taken first: what it begins is followed.
     session.resume();

@@ -195,6 +195,20 @@ fn a_steer_that_declines_answers_what_is_asked() {
 }
 
 // Approved from elsewhere while its process was gone, a call was refused after all by the next `run`, for want of anyone to ask.
+#[test]
+fn what_a_rule_of_resume_allows_goes_on_without_being_asked_again() {
+    let (place, script) = (Place::new(), Script::new());
+    asking(&place, &script, &[write("b.txt", "b")]).kill();
+    let id = place.newest();
+    place.run(&["resume", &id, "--allow", "write(other/**)"]).refused(7, "everturn approve");
+    let resumed = Running::start(&place, &["resume", &id, "--allow", "write(**)"]);
+    let results = results(&script.asked());
+    assert!(results[0].contains("created"), "{results:?}");
+    script.says("done");
+    assert_eq!(resumed.ended().well(), "done\n");
+    assert_eq!(open(&place), Vec::<Value>::new());
+}
+
 // Guards: a decision that was made stands, whoever goes on.
 #[test]
 fn what_was_approved_runs_also_where_nobody_can_be_asked() {
