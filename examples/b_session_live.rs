@@ -17,7 +17,7 @@ use everturn::{
     id::{SubmissionId, TaskId},
     message::{Message, Outcome},
     model::{ModelRef, Request},
-    models::{Chat, ChatConfig, Demo},
+    models::{Chat, ClientConfig, Demo},
     policy::{Layer, Policy},
     storage::{Layered, SubmissionFilter, SubmissionQuery},
     store,
@@ -413,7 +413,7 @@ fn model(reference: &ModelRef, gate: &CancelToken) -> Result<Recorded> {
             Ok(Recorded::new(Scripted::answering(move |request| reply(request, &gate))))
         }
         ("demo", _) => Ok(Recorded::new(Demo::new(clock, Duration::from_millis(20)))),
-        ("chat", Some(url)) => Ok(Recorded::new(Chat::new(ChatConfig::new(url), clock)?)),
+        ("chat", Some(url)) => Ok(Recorded::new(Chat::new(ClientConfig::new(url), clock)?)),
         _ => Err(Error::invalid("use demo, or chat/NAME@http://HOST/v1")),
     }
 }

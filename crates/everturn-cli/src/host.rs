@@ -8,7 +8,7 @@ use everturn::{
     env::{Env, Nowhere},
     id::{ConversationId, SessionId},
     model::ModelRef,
-    models::{Chat, ChatConfig, Demo},
+    models::{Chat, ClientConfig, Demo},
     policy::Layer,
     session_tools,
     storage::{SessionQuery, SessionRow},
@@ -145,10 +145,10 @@ impl Host {
 
 /// All models that are built in.
 fn models(config: &Config) -> Result<Models, Failure> {
-    let chat = ChatConfig {
+    let chat = ClientConfig {
         key: config.chat.key.clone(),
         endpoint_key: config.chat.endpoint_key.clone(),
-        ..ChatConfig::new(&config.chat.base_url)
+        ..ClientConfig::new(&config.chat.base_url)
     };
     let chat = Chat::new(chat, Arc::new(SystemClock)).map_err(|error| Failure::usage(error.to_string()))?;
     Ok(Models::new().provider("chat", chat).provider("demo", Demo::new(Arc::new(SystemClock), PACE)))

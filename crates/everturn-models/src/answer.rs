@@ -42,7 +42,8 @@ impl Answer<'_> {
     /// The fault that this answer is.
     ///
     /// Shape: the wait is given only where the same request may be sent again, as the server says it.
-    /// Source: what the providers' own clients obey: `x-should-retry`, then `retry-after-ms`, then `retry-after`.
+    /// Source: what the providers' own clients obey: `x-should-retry`, then `retry-after-ms`, then `retry-after`, then
+    /// `RetryInfo` in the body.
     pub fn fault(&self) -> Fault {
         let said = Said::of_body(self.body);
         let class = said.class(Some(self.status));
@@ -60,7 +61,7 @@ impl Answer<'_> {
             _ => None,
         };
         if fault.may_retry() {
-            fault.wait_ms = self.wait_ms();
+            fault.wait_ms = self.wait_ms().or(said.wait_ms);
         }
         fault
     }
@@ -98,7 +99,8 @@ fn milliseconds(text: &str, unit: f64) -> Option<u64> {
 pub(crate) fn stream_fault(error: &str) -> Fault {
     let said = Said::of_error(&serde_json::from_str(error).unwrap_or_default());
     let message = format!("the server broke off the answer: {}", said.message);
-    Fault::new(said.class(None), message)
+    let fault = Fault::new(said.class(None), message);
+    Fault { wait_ms: said.wait_ms.filter(|_| fault.may_retry()), ..fault }
 }
 
 /// What a server says of a failure.
@@ -109,6 +111,8 @@ struct Said {
     words: Vec<String>,
     /// A status that stands in the body.
     status: Option<u16>,
+    /// A wait that stands in the body.
+    wait_ms: Option<u64>,
 }
 
 /// Codes and types that tell the class, whatever the status.
@@ -122,6 +126,7 @@ const WORDS: &[(&str, FaultClass)] = &[
     ("request_too_large", FaultClass::TooLong),
     ("server_is_overloaded", FaultClass::Overloaded),
     ("overloaded_error", FaultClass::Overloaded),
+    ("UNAVAILABLE", FaultClass::Overloaded),
     ("slow_down", FaultClass::RateLimited),
 ];
 
@@ -165,7 +170,7 @@ impl Said {
             page if page.starts_with('<') => "a web page, as a proxy sends it".to_owned(),
             text => shorten(text),
         };
-        Self { message, words: Vec::new(), status: None }
+        Self { message, words: Vec::new(), status: None, wait_ms: None }
     }
 
     fn of_error(error: &Value) -> Self {
@@ -175,13 +180,14 @@ impl Said {
             other => other.to_string(),
         };
         let code = error.get("code");
-        let words = [code, error.get("type"), error.pointer("/details/error_code")];
+        let words = [code, error.get("type"), error.get("status"), error.pointer("/details/error_code")];
         Self {
             words: words.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect(),
             status: code.and_then(|code| match code {
                 Value::String(text) => text.parse().ok(),
                 code => code.as_u64().and_then(|code| u16::try_from(code).ok()),
             }),
+            wait_ms: retry_info(error),
             ..Self::of_text(&message)
         }
     }
@@ -203,6 +209,13 @@ impl Said {
             .or_else(by_stream_word)
             .unwrap_or_else(|| class_of_status(status))
     }
+}
+
+/// The wait that a Gemini error asks for.
+fn retry_info(error: &Value) -> Option<u64> {
+    let details = error.get("details")?.as_array()?;
+    let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str()?.strip_suffix('s'))?;
+    milliseconds(delay, 1000.0)
 }
 
 fn class_of_status(status: Option<u16>) -> FaultClass {

@@ -3,233 +3,43 @@
 mod calls;
 mod decode;
 mod encode;
-mod endpoint;
+mod quirks;
 mod wire;
 
-use std::{fmt, sync::Arc, time::Duration};
+use everturn_core::model::Request;
 
-use everturn_core::{
-    Result,
-    clock::Clock,
-    model::{Delta, DeltaStream, Fault, FaultClass, Model, Request},
-};
-use futures_util::{FutureExt, StreamExt, stream};
-use secrecy::{ExposeSecret, SecretString};
-
-use self::endpoint::Endpoint;
-pub use self::{decode::Decoder, encode::encode, endpoint::Quirks};
-use crate::{
-    http::{Body, Http, HttpConfig},
-    sse,
-};
+pub use self::{encode::encode, quirks::Quirks};
+use crate::{client::Client, decoder, dialect::Dialect};
 
 /// The provider's name in model references and origins.
 pub const PROVIDER: &str = "chat";
 
-/// How a [`Chat`] is set up.
+/// The models behind a Chat Completions endpoint.
+pub type Chat = Client<Quirks>;
+
+/// Reads an answer of Chat Completions.
 ///
-/// ```
-/// use everturn_models::ChatConfig;
-///
-/// let config = ChatConfig {
-///     key: Some("a-key".to_owned().into()),
-///     ..ChatConfig::new("https://openrouter.ai/api/v1")
-/// };
-/// assert!(!format!("{config:?}").contains("a-key"));
-/// ```
-#[derive(Clone, Debug)]
-pub struct ChatConfig {
-    /// Where requests go whose model names no endpoint; `/chat/completions` is put behind it.
-    pub base_url: String,
-    /// The key of [`base_url`](Self::base_url), sent nowhere else.
-    pub key: Option<SecretString>,
-    /// The key of any other endpoint that a model names.
-    pub endpoint_key: Option<SecretString>,
-    /// What the server at [`base_url`](Self::base_url) does not take; absent: what is known of its host.
-    pub quirks: Option<Quirks>,
-    /// The longest silence, until an answer begins and between its bytes.
-    pub idle: Duration,
-    /// The longest wait for a connection.
-    pub connect: Duration,
-    /// How big an answer may be.
-    pub limits: sse::Limits,
-    /// Whether to use the proxy that the system names.
-    pub system_proxy: bool,
-}
+/// Promise: beside that of every [decoder](decoder::Decoder), only a call whose arguments are complete JSON when the
+/// finish reason was seen gets its end; an answer that ended well after a call began stops for calls, whatever word the
+/// server used.
+/// Source: OpenAI, "Chat Completions API", and what compatible servers were seen to send.
+pub type Decoder = decoder::Decoder<Quirks>;
 
-impl ChatConfig {
-    /// The usual set-up for a base URL: no key, five minutes of silence at most, fifteen seconds to connect.
-    pub fn new(base_url: impl Into<String>) -> Self {
-        Self {
-            base_url: base_url.into(),
-            key: None,
-            endpoint_key: None,
-            quirks: None,
-            idle: Duration::from_secs(300),
-            connect: Duration::from_secs(15),
-            limits: sse::Limits::default(),
-            system_proxy: true,
-        }
-    }
-}
+impl Dialect for Quirks {
+    const PROVIDER: &'static str = PROVIDER;
+    const KEY: &'static str = "EVERTURN_CHAT_API_KEY";
+    const AUTHORIZATION: (&'static str, &'static str) = ("authorization", "Bearer ");
+    type Answer = decode::Answer;
 
-/// A model behind a Chat Completions endpoint.
-///
-/// Promise: a key goes only to the endpoint that it was configured for; redirects are not followed, and no fault's
-/// message holds a key. Needs a tokio runtime with its I/O and time while a stream is polled, and no other set-up.
-/// Errors: faults name the endpoint's scheme, host and port, the model, what was found, and what to do.
-///
-/// ```
-/// # use everturn_core::{BoxFuture, clock::{Clock, Timestamp}};
-/// # struct Stopped;
-/// # impl Clock for Stopped {
-/// #     fn now(&self) -> Timestamp { Timestamp(0) }
-/// #     fn sleep(&self, _: std::time::Duration) -> BoxFuture<'static, ()> { Box::pin(std::future::pending()) }
-/// # }
-/// use std::sync::Arc;
-/// use everturn_models::{Chat, ChatConfig};
-///
-/// let model = Chat::new(ChatConfig::new("http://127.0.0.1:8080/v1"), Arc::new(Stopped)).unwrap();
-/// let error = Chat::new(ChatConfig::new("127.0.0.1:8080"), Arc::new(Stopped)).unwrap_err();
-/// assert!(error.to_string().contains("http://HOST:PORT/v1"), "{error}");
-/// ```
-pub struct Chat {
-    http: Http,
-    base: Endpoint,
-    endpoint_key: Option<SecretString>,
-    limits: sse::Limits,
-    /// What no message may show.
-    secrets: Arc<[SecretString]>,
-}
-
-impl Chat {
-    /// Sets up the model. Nothing is sent.
-    ///
-    /// Errors: `Invalid` when the base URL is none, or the key cannot stand in a header.
-    pub fn new(config: ChatConfig, clock: Arc<dyn Clock>) -> Result<Self> {
-        let http =
-            HttpConfig { idle: config.idle, connect: config.connect, system_proxy: config.system_proxy };
-        let mut base = Endpoint::new(&config.base_url, config.key.as_ref())?;
-        base.quirks = config.quirks.unwrap_or(base.quirks);
-        Ok(Self {
-            http: Http::new(&http, clock)?,
-            base,
-            limits: config.limits,
-            secrets: [&config.key, &config.endpoint_key].into_iter().flatten().cloned().collect(),
-            endpoint_key: config.endpoint_key,
-        })
+    fn of_host(host: &str) -> Self {
+        Self::of_host(host)
     }
 
-    /// Where a request goes, with the key for there.
-    fn endpoint(&self, request: &Request) -> Result<Endpoint> {
-        let Some(url) = &request.endpoint else {
-            return Ok(self.base.clone());
-        };
-        let other = Endpoint::new(url, self.endpoint_key.as_ref())?;
-        Ok(if other.url == self.base.url { self.base.clone() } else { other })
+    fn path(_: &str) -> Vec<String> {
+        ["chat", "completions"].map(str::to_owned).to_vec()
     }
 
-    fn place(&self, origin: String, model: &str) -> Place {
-        Place { origin, model: model.to_owned(), secrets: self.secrets.clone() }
-    }
-}
-
-impl fmt::Debug for Chat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Chat({})", self.base.origin())
-    }
-}
-
-impl Model for Chat {
-    fn stream(&self, request: Request) -> DeltaStream {
-        let endpoint = match self.endpoint(&request) {
-            Ok(endpoint) => endpoint,
-            Err(error) => {
-                let place = self.place("a model's endpoint".into(), &request.model);
-                let fault = place.explain(Fault::new(FaultClass::Invalid, error.to_string()));
-                return Box::pin(stream::iter([Err(fault)]));
-            }
-        };
-        let place = self.place(endpoint.origin(), &request.model);
-        let body = encode(&request, endpoint.quirks);
-        let (http, limits) = (self.http.clone(), self.limits);
-        let answer = async move {
-            match http.post(endpoint.url, endpoint.key, body).await {
-                Ok(body) => {
-                    Reading { body: Some(body), decoder: Decoder::new(limits), place }.deltas().left_stream()
-                }
-                Err(fault) => stream::iter([Err(place.explain(fault))]).right_stream(),
-            }
-        };
-        Box::pin(answer.flatten_stream())
-    }
-}
-
-/// An answer being read.
-struct Reading {
-    /// None when the answer has ended: dropping it closes the connection or frees it for the next request.
-    body: Option<Body>,
-    decoder: Decoder,
-    place: Place,
-}
-
-impl Reading {
-    fn deltas(self) -> impl futures_util::Stream<Item = Result<Delta, Fault>> + Send {
-        stream::unfold(self, |mut reading| async move {
-            let delta = reading.next().await?;
-            Some((delta, reading))
-        })
-    }
-
-    async fn next(&mut self) -> Option<Result<Delta, Fault>> {
-        loop {
-            if let Some(delta) = self.decoder.pop() {
-                let request = self.body.as_ref().and_then(|body| body.request.clone());
-                return Some(delta.map_err(|fault| {
-                    let request = fault.request.clone().or(request);
-                    self.place.explain(Fault { request, ..fault })
-                }));
-            }
-            if self.decoder.is_over() {
-                self.body = None;
-            }
-            match self.body.as_mut()?.next().await {
-                Ok(Some(bytes)) => self.decoder.push(bytes.as_ref()),
-                Ok(None) => self.decoder.finish(),
-                Err(fault) => self.decoder.break_off(fault),
-            }
-        }
-    }
-}
-
-/// What was asked of whom, for the messages of faults.
-struct Place {
-    origin: String,
-    model: String,
-    secrets: Arc<[SecretString]>,
-}
-
-impl Place {
-    /// The fault, with what was attempted in front and what to do behind, and without any key.
-    fn explain(&self, fault: Fault) -> Fault {
-        let Self { origin, model, .. } = self;
-        let mut message = format!("ask {origin} for {model}: {}{}", fault.message, advice(&fault));
-        for secret in self.secrets.iter().map(ExposeSecret::expose_secret).filter(|secret| !secret.is_empty())
-        {
-            // A server may quote the key that it does not like.
-            message = message.replace(secret.trim(), "[key]");
-        }
-        Fault { message, ..fault }
-    }
-}
-
-fn advice(fault: &Fault) -> &'static str {
-    match (fault.class, fault.status) {
-        (FaultClass::Auth, _) => "; set EVERTURN_CHAT_API_KEY to a key of this endpoint",
-        (FaultClass::Quota, _) => "; add credit or raise the limit of the account",
-        (FaultClass::Invalid, Some(404)) => {
-            "; check the name of the model, and the base URL (it usually ends in /v1)"
-        }
-        _ => "",
+    fn encode(&self, request: &Request) -> Vec<u8> {
+        encode(request, *self)
     }
 }

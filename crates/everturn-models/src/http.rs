@@ -10,7 +10,7 @@ use everturn_core::{
 use futures_util::future::{Either, select};
 use reqwest::{
     Client, Response, Url,
-    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION},
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION},
     redirect::Policy,
 };
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
@@ -62,16 +62,9 @@ impl Http {
     /// Sends a JSON body and waits for the answer to begin.
     ///
     /// Errors: a fault whenever the answer is no event stream.
-    pub(crate) async fn post(
-        &self,
-        url: Url,
-        key: Option<HeaderValue>,
-        body: Vec<u8>,
-    ) -> Result<Body, Fault> {
-        let mut headers = HeaderMap::new();
+    pub(crate) async fn post(&self, url: Url, mut headers: HeaderMap, body: Vec<u8>) -> Result<Body, Fault> {
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.extend(key.map(|key| (AUTHORIZATION, key)));
         let send = self.client.post(url).headers(headers).body(body).send();
         let response = match select(pin!(send), self.clock.sleep(self.idle)).await {
             Either::Left((sent, _)) => sent.map_err(|fault| not_sent(&fault))?,

@@ -75,7 +75,7 @@ pub mod models {
     #[cfg(feature = "demo")]
     pub use everturn_models::Demo;
     #[cfg(feature = "chat")]
-    pub use everturn_models::{Chat, ChatConfig};
+    pub use everturn_models::{Chat, ClientConfig};
 }
 
 /// What agents can do.

@@ -1,13 +1,10 @@
 //! The calls of an answer, put together from their pieces.
 
-use std::collections::VecDeque;
-
-use everturn_core::model::{Delta, Fault};
+use everturn_core::model::Delta;
 use serde::de::IgnoredAny;
 
 use super::wire;
-
-type Out = VecDeque<Result<Delta, Fault>>;
+use crate::decoder::Out;
 
 /// The calls so far, in the order of their first appearance.
 #[derive(Debug, Default)]
@@ -50,11 +47,11 @@ impl Calls {
         for (at, call) in self.0.iter().enumerate().filter(|(_, call)| call.name.is_some()) {
             let call_number = number(at);
             if call.arguments.trim().is_empty() {
-                out.push_back(Ok(Delta::CallArguments { call: call_number, piece: "{}".into() }));
+                out.give(Delta::CallArguments { call: call_number, piece: "{}".into() });
             } else if !call.is_whole() {
                 continue;
             }
-            out.push_back(Ok(Delta::CallEnd { call: call_number }));
+            out.give(Delta::CallEnd { call: call_number });
         }
     }
 
@@ -92,15 +89,11 @@ impl Call {
         let Some(name) = &self.name else { return };
         let mut piece = piece;
         if held_back {
-            out.push_back(Ok(Delta::CallStart {
-                call: number,
-                provider: self.id.clone(),
-                name: name.clone(),
-            }));
+            out.give(Delta::CallStart { call: number, provider: self.id.clone(), name: name.clone() });
             piece = &self.arguments;
         }
         if !piece.is_empty() {
-            out.push_back(Ok(Delta::CallArguments { call: number, piece: piece.into() }));
+            out.give(Delta::CallArguments { call: number, piece: piece.into() });
         }
     }
 }

@@ -1,13 +1,12 @@
 //! A request as the bytes of a Chat Completions body.
 
-use std::collections::{HashMap, HashSet};
-
 use everturn_core::{
-    message::{Assistant, Call, CallId, Message, Part, User},
+    message::{Assistant, Call, Message, Part, User},
     model::{Request, Thinking},
 };
 
 use super::{Quirks, wire};
+use crate::{ids::Ids, origin::is_own};
 
 /// Writes a request.
 ///
@@ -27,7 +26,7 @@ use super::{Quirks, wire};
 /// assert_eq!(String::from_utf8(body).unwrap(), expected);
 /// ```
 pub fn encode(request: &Request, quirks: Quirks) -> Vec<u8> {
-    let mut ids = Ids::default();
+    let mut ids = Ids::new(|_| true);
     let body = wire::Body {
         model: &request.model,
         stream: true,
@@ -89,10 +88,7 @@ fn user_content(user: &User) -> wire::UserContent<'_> {
 }
 
 fn encode_assistant<'a>(assistant: &'a Assistant, model: &str, ids: &mut Ids<'a>) -> wire::Message<'a> {
-    let own = assistant
-        .origin
-        .as_ref()
-        .is_some_and(|origin| origin.provider == super::PROVIDER && origin.model == model);
+    let own = is_own(assistant, super::PROVIDER, model);
     let opaque = assistant.parts.iter().filter_map(|part| match part {
         Part::Opaque(item) if own => Some(item),
         _ => None,
@@ -110,34 +106,5 @@ fn tool_call<'a>(call: &'a Call, ids: &mut Ids<'a>) -> wire::ToolCall<'a> {
     wire::ToolCall {
         id: ids.of_call(call),
         function: wire::CallFunction { name: &call.name, arguments: call.arguments.get() },
-    }
-}
-
-/// The ids of calls on the wire. Each follows from the messages up to its call alone, so that no later message can
-/// change what was sent before.
-#[derive(Default)]
-struct Ids<'a> {
-    used: HashSet<String>,
-    of: HashMap<&'a CallId, String>,
-}
-
-impl<'a> Ids<'a> {
-    fn of_call(&mut self, call: &'a Call) -> String {
-        let provider = call.provider.as_deref().filter(|id| !id.trim().is_empty());
-        let mut id = match provider {
-            Some(id) if !self.used.contains(id) => id.to_owned(),
-            _ => call.id.0.clone(),
-        };
-        // A provider may have given another call the very text of our id.
-        while self.used.contains(&id) {
-            id.push('_');
-        }
-        self.used.insert(id.clone());
-        self.of.insert(&call.id, id.clone());
-        id
-    }
-
-    fn of_result(&self, call: &CallId) -> String {
-        self.of.get(call).unwrap_or(&call.0).clone()
     }
 }

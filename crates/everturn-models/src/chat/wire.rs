@@ -1,11 +1,13 @@
 //! The JSON of Chat Completions.
 //!
 //! What is sent has a fixed order of fields: what stays the same from turn to turn first, the messages last, so that
-//! the bytes of one turn's request begin the next one's. What is read is read leniently: servers differ in nearly
-//! every field, and a field that is not understood must not cost the answer.
+//! the bytes of one turn's request begin the next one's.
 
-use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
+use everturn_core::json::RawJson;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+
+use crate::json::{known, null_is_default};
 
 /// A request.
 #[derive(Serialize)]
@@ -38,8 +40,6 @@ pub(super) struct ToolFunction<'a> {
     pub(super) description: &'a str,
     pub(super) parameters: &'a RawJson,
 }
-
-pub(super) use everturn_core::json::RawJson;
 
 #[derive(Serialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
@@ -214,22 +214,4 @@ impl From<Usage> for everturn_core::message::Usage {
             reasoning: usage.completion_tokens_details.unwrap_or_default().reasoning_tokens,
         }
     }
-}
-
-/// The value if it has the form we know, else none.
-fn known<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Known<T> {
-        Yes(T),
-        No(IgnoredAny),
-    }
-    Ok(match Known::deserialize(from)? {
-        Known::Yes(value) => Some(value),
-        Known::No(_) => None,
-    })
-}
-
-fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
-    Ok(Option::deserialize(from)?.unwrap_or_default())
 }

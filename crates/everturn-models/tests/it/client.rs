@@ -6,7 +6,7 @@ use everturn_core::{
     message::{Message, Stop},
     model::{Delta, DeltaStream, Fault, FaultClass, Model, Request},
 };
-use everturn_models::{Chat, ChatConfig};
+use everturn_models::{Chat, ClientConfig};
 use futures_util::{FutureExt, StreamExt};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -58,11 +58,11 @@ fn events(body: &str) -> String {
 }
 
 fn chat(base: &str, clock: &ManualClock) -> Chat {
-    let config = ChatConfig {
+    let config = ClientConfig {
         key: Some(KEY.to_owned().into()),
         endpoint_key: Some(ENDPOINT_KEY.to_owned().into()),
         system_proxy: false,
-        ..ChatConfig::new(base)
+        ..ClientConfig::new(base)
     };
     Chat::new(config, Arc::new(clock.clone())).unwrap()
 }

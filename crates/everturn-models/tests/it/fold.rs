@@ -71,15 +71,17 @@ impl Folded {
             .collect()
     }
 
-    /// The form of an `.expect.json`, but for `why`, `error_class`, and with `error` and `cut` as one.
-    pub(crate) fn to_expectation(&self) -> Value {
+    /// The form of an `.expect.json`, but for `why`, `error_class`, and with `error` and `cut` as one;
+    /// `kept` is what they say of an opaque item.
+    pub(crate) fn to_expectation(&self, kept: fn(&Value) -> Option<Value>) -> Value {
         let usage = self.usage.map(|usage| {
             json!({
                 "input": usage.input, "output": usage.output, "cached": usage.cached,
                 "cache_written": usage.cache_written, "reasoning": usage.reasoning,
             })
         });
-        let opaque = self.opaque.iter().map(|item| serde_json::from_str::<Value>(item).unwrap());
+        let items = self.opaque.iter().map(|item| serde_json::from_str::<Value>(item).unwrap());
+        let opaque = items.filter_map(|item| kept(&item));
         json!({
             "text": self.text,
             "thinking": self.thinking,

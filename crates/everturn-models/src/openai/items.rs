@@ -1,0 +1,121 @@
+//! The items of an answer that are not finished, by what servers call them.
+
+use everturn_core::model::Delta;
+
+use super::wire::OutputItem;
+use crate::decoder::Out;
+
+/// The items so far, in the order of their first appearance.
+#[derive(Debug, Default)]
+pub(super) struct Items {
+    items: Vec<Item>,
+    /// How many calls began.
+    calls: u32,
+}
+
+/// What is known of an item.
+#[derive(Debug, Default)]
+pub(super) struct Item {
+    id: Option<String>,
+    index: Option<u32>,
+    /// The number of the call, if it is one that was begun.
+    call: Option<u32>,
+    /// Arguments that came, whether or not the call was begun.
+    arguments: String,
+}
+
+/// How a server names an item in an event.
+#[derive(Clone, Debug)]
+pub(super) struct Name {
+    pub(super) id: Option<String>,
+    pub(super) index: Option<u32>,
+}
+
+impl Items {
+    /// The item of a name: by its id, else by its index; a new one, if there is none.
+    pub(super) fn find(&mut self, name: &Name) -> &mut Item {
+        let at = self.items.iter().rposition(|item| item.is(name)).unwrap_or_else(|| {
+            self.items.push(Item { id: name.id.clone(), index: name.index, ..Item::default() });
+            self.items.len() - 1
+        });
+        let item = &mut self.items[at];
+        item.index = item.index.or(name.index);
+        if item.id.is_none() {
+            item.id.clone_from(&name.id);
+        }
+        item
+    }
+
+    /// Begins the call that an item is, with what came of its arguments before.
+    pub(super) fn begin(&mut self, name: &Name, item: OutputItem<'_>, out: &mut Out) {
+        let number = self.calls;
+        let found = self.find(name);
+        if found.call.is_some() {
+            return;
+        }
+        found.call = Some(number);
+        start(number, item.call_id, item.name, out);
+        grow(number, &found.arguments, out);
+        self.calls += 1;
+    }
+
+    /// Takes more of a call's arguments.
+    pub(super) fn grow(&mut self, name: &Name, piece: &str, out: &mut Out) {
+        let found = self.find(name);
+        found.arguments.push_str(piece);
+        if let Some(number) = found.call {
+            grow(number, piece, out);
+        }
+    }
+
+    /// Ends a call with the arguments that count.
+    pub(super) fn end(&mut self, name: &Name, item: OutputItem<'_>, out: &mut Out) {
+        let arguments = match item.arguments.trim() {
+            "" | "null" => "{}".to_owned(),
+            _ => item.arguments,
+        };
+        let next = self.calls;
+        let found = self.find(name);
+        let known = found.call.and_then(|number| Some((number, arguments.strip_prefix(&*found.arguments)?)));
+        let number = match known {
+            Some((number, rest)) => {
+                grow(number, rest, out);
+                number
+            }
+            // What came of it is not what it says at its end: that call never ends, and this one takes its place.
+            None => {
+                start(next, item.call_id, item.name, out);
+                grow(next, &arguments, out);
+                self.calls += 1;
+                next
+            }
+        };
+        out.give(Delta::CallEnd { call: number });
+    }
+
+    /// Whether any call began.
+    pub(super) fn any_call(&self) -> bool {
+        self.calls > 0
+    }
+}
+
+impl Item {
+    fn is(&self, name: &Name) -> bool {
+        match (&self.id, &name.id) {
+            (Some(own), Some(named)) => own == named,
+            _ => self.index == name.index,
+        }
+    }
+}
+
+fn start(number: u32, id: Option<String>, name: String, out: &mut Out) {
+    out.close_thinking();
+    let provider = id.filter(|id| !id.is_empty());
+    out.give(Delta::CallStart { call: number, provider, name });
+}
+
+fn grow(number: u32, piece: &str, out: &mut Out) {
+    if !piece.is_empty() {
+        out.give(Delta::CallArguments { call: number, piece: piece.to_owned() });
+    }
+}
