@@ -50,6 +50,7 @@ pub mod retrying;
 pub mod scripted;
 pub mod slow;
 pub mod store;
+pub mod strict;
 pub mod watched;
 mod yield_now;
 

@@ -124,4 +124,8 @@ fn assistant_items<'a>(assistant: &'a Assistant, model: &str, ids: &mut Ids<'a>,
             Part::Opaque(_) | Part::Thinking(_) => {}
         }
     }
+    // Reasoning is refused without what it led to.
+    while matches!(items.last(), Some(Item::Kept(_))) {
+        items.pop();
+    }
 }

@@ -1,6 +1,8 @@
 //! The items of an answer that are not finished, by what servers call them.
 
-use everturn_core::model::Delta;
+use std::mem;
+
+use everturn_core::model::{Delta, Fault, FaultClass};
 
 use super::wire::OutputItem;
 use crate::decoder::Out;
@@ -68,29 +70,25 @@ impl Items {
         }
     }
 
-    /// Ends a call with the arguments that count.
-    pub(super) fn end(&mut self, name: &Name, item: OutputItem<'_>, out: &mut Out) {
-        let arguments = match item.arguments.trim() {
-            "" | "null" => "{}".to_owned(),
-            _ => item.arguments,
+    /// Ends a call with the arguments that count. What came of them before may be short, but must not be other.
+    pub(super) fn end(&mut self, name: &Name, mut item: OutputItem<'_>, out: &mut Out) {
+        let arguments = match mem::take(&mut item.arguments) {
+            text if matches!(text.trim(), "" | "null") => "{}".to_owned(),
+            text => text,
         };
-        let next = self.calls;
+        self.begin(name, item, out);
         let found = self.find(name);
-        let known = found.call.and_then(|number| Some((number, arguments.strip_prefix(&*found.arguments)?)));
-        let number = match known {
-            Some((number, rest)) => {
+        match (found.call, arguments.strip_prefix(&*found.arguments)) {
+            (Some(number), Some(rest)) => {
                 grow(number, rest, out);
-                number
+                out.give(Delta::CallEnd { call: number });
             }
-            // What came of it is not what it says at its end: that call never ends, and this one takes its place.
-            None => {
-                start(next, item.call_id, item.name, out);
-                grow(next, &arguments, out);
-                self.calls += 1;
-                next
+            _ => {
+                let message = "the arguments of a call are other at its end than they came before";
+                // What was shown of it cannot be taken back; another attempt can.
+                out.fail(Fault { retry: Some(true), ..Fault::new(FaultClass::Malformed, message) });
             }
-        };
-        out.give(Delta::CallEnd { call: number });
+        }
     }
 
     /// Whether any call began.
