@@ -46,7 +46,8 @@ pub(crate) struct Place {
     /// The store: sqlite:PATH, or a path that ends in .db [default: .everturn/store.db in the root].
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
-    /// The model: demo, chat/MODEL, or chat/MODEL@http://HOST/v1.
+    /// The model: demo, anthropic/MODEL, gemini/MODEL, openai/MODEL, chat/MODEL, or one at another server:
+    /// chat/MODEL@http://HOST/v1.
     #[arg(long, global = true, value_name = "MODEL")]
     pub(crate) model: Option<ModelRef>,
 }

@@ -8,6 +8,7 @@ use std::{
 use etcetera::BaseStrategy;
 use everturn::{
     model::{ModelRef, Thinking},
+    models::openai,
     policy::{Effect, Layer, Policy, Rule},
 };
 use secrecy::SecretString;
@@ -18,7 +19,7 @@ use crate::{args::Place, exit::Failure};
 /// The name of both files.
 const FILE: &str = "everturn.toml";
 /// Where `chat` goes when nothing else is said.
-const OPENAI: &str = "https://api.openai.com/v1";
+const OPENAI: &str = openai::BASE_URL;
 
 /// What the command goes by.
 #[derive(Debug)]
@@ -31,6 +32,7 @@ pub(crate) struct Config {
     pub(crate) model: Option<ModelRef>,
     pub(crate) thinking: Thinking,
     pub(crate) chat: Chat,
+    pub(crate) keys: Keys,
     /// The rules of the files.
     pub(crate) rules: Vec<Configured>,
     /// Where what is said above came from.
@@ -64,6 +66,25 @@ pub(crate) struct Chat {
     pub(crate) key: Option<SecretString>,
     /// The key of endpoints that a model reference names.
     pub(crate) endpoint_key: Option<SecretString>,
+}
+
+/// The keys of providers, each for its own endpoint.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    pub(crate) anthropic: Option<SecretString>,
+    pub(crate) gemini: Option<SecretString>,
+    pub(crate) openai: Option<SecretString>,
+}
+
+impl Keys {
+    fn read() -> Self {
+        let key = |name| variable(name).map(SecretString::from);
+        Self {
+            anthropic: key("ANTHROPIC_API_KEY"),
+            gemini: key("GEMINI_API_KEY").or_else(|| key("GOOGLE_API_KEY")),
+            openai: key("OPENAI_API_KEY"),
+        }
+    }
 }
 
 /// What one file may say.
@@ -126,9 +147,10 @@ impl Config {
         };
         let base_url = base_url.unwrap_or_else(|| OPENAI.into());
         let endpoint_key = variable("EVERTURN_CHAT_API_KEY").map(SecretString::from);
+        let keys = Keys::read();
         // A provider's key goes to that provider only.
         let key = match base_url.as_str() {
-            OPENAI => variable("OPENAI_API_KEY").map(SecretString::from),
+            OPENAI => keys.openai.clone(),
             _ => endpoint_key.clone(),
         };
         Ok(Self {
@@ -137,6 +159,7 @@ impl Config {
             model,
             thinking: thinking.unwrap_or_default(),
             chat: Chat { base_url, key, endpoint_key },
+            keys,
             rules,
             origins,
         })

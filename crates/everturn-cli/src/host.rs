@@ -8,13 +8,15 @@ use everturn::{
     env::{Env, Nowhere},
     id::{ConversationId, SessionId},
     model::ModelRef,
-    models::{Chat, ClientConfig, Demo},
+    models::{Anthropic, Chat, ClientConfig, Demo, Gemini, OpenAi, anthropic, chat, gemini, openai},
     policy::Layer,
     session_tools,
     storage::{SessionQuery, SessionRow},
     store::{self, Options},
     tools::{Directory, coding},
 };
+
+use secrecy::SecretString;
 
 use crate::{
     args::{Place, Rules, Which},
@@ -145,13 +147,23 @@ impl Host {
 
 /// All models that are built in.
 fn models(config: &Config) -> Result<Models, Failure> {
-    let chat = ClientConfig {
-        key: config.chat.key.clone(),
+    let wrong = |error: Error| Failure::usage(error.to_string());
+    let (clock, keys) = (Arc::new(SystemClock), &config.keys);
+    let at = |base_url: &str, key: &Option<SecretString>| ClientConfig {
+        key: key.clone(),
         endpoint_key: config.chat.endpoint_key.clone(),
-        ..ClientConfig::new(&config.chat.base_url)
+        ..ClientConfig::new(base_url)
     };
-    let chat = Chat::new(chat, Arc::new(SystemClock)).map_err(|error| Failure::usage(error.to_string()))?;
-    Ok(Models::new().provider("chat", chat).provider("demo", Demo::new(Arc::new(SystemClock), PACE)))
+    let chat = Chat::new(at(&config.chat.base_url, &config.chat.key), clock.clone());
+    let anthropic = Anthropic::new(at(anthropic::BASE_URL, &keys.anthropic), clock.clone());
+    let gemini = Gemini::new(at(gemini::BASE_URL, &keys.gemini), clock.clone());
+    let openai = OpenAi::new(at(openai::BASE_URL, &keys.openai), clock.clone());
+    Ok(Models::new()
+        .provider(anthropic::PROVIDER, anthropic.map_err(wrong)?)
+        .provider(chat::PROVIDER, chat.map_err(wrong)?)
+        .provider("demo", Demo::new(clock, PACE))
+        .provider(gemini::PROVIDER, gemini.map_err(wrong)?)
+        .provider(openai::PROVIDER, openai.map_err(wrong)?))
 }
 
 async fn harness(config: &Config, missing: Missing, models: Models) -> Result<Harness, Failure> {

@@ -5,7 +5,7 @@ mod decode;
 mod encode;
 mod wire;
 
-use everturn_core::model::Request;
+use everturn_core::model::{Abilities, Request};
 
 pub use self::encode::encode;
 use crate::{client::Client, decoder, dialect::Dialect};
@@ -47,6 +47,11 @@ impl Dialect for Messages {
 
     fn path(_: &str) -> Vec<String> {
         vec!["messages".to_owned()]
+    }
+
+    fn abilities(&self, _: &str) -> Abilities {
+        // Older models refuse instructions between the messages.
+        Abilities { takes_changes: false, ..Abilities::default() }
     }
 
     fn encode(&self, request: &Request) -> Vec<u8> {

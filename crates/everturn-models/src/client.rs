@@ -7,7 +7,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use everturn_core::{
     Result,
     clock::Clock,
-    model::{Delta, DeltaStream, Fault, FaultClass, Model, Request},
+    model::{Abilities, Delta, DeltaStream, Fault, FaultClass, Model, Request},
 };
 use futures_util::{FutureExt, StreamExt, stream};
 use secrecy::{ExposeSecret, SecretString};
@@ -158,6 +158,10 @@ impl<D: Dialect> Model for Client<D> {
             }
         };
         Box::pin(answer.flatten_stream())
+    }
+
+    fn abilities(&self, model: &str) -> Abilities {
+        self.base.dialect.abilities(model)
     }
 }
 

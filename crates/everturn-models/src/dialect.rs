@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use everturn_core::model::{Fault, Request};
+use everturn_core::model::{Abilities, Fault, Request};
 
 use crate::{decoder::Out, sse::Event};
 
@@ -26,6 +26,12 @@ pub trait Dialect: Clone + fmt::Debug + Send + Sync + 'static {
 
     /// The segments of the path behind the base URL.
     fn path(model: &str) -> Vec<String>;
+
+    /// What a model can do.
+    fn abilities(&self, model: &str) -> Abilities {
+        let _ = model;
+        Abilities::default()
+    }
 
     /// The body of a request.
     fn encode(&self, request: &Request) -> Vec<u8>;

@@ -4,7 +4,7 @@ mod decode;
 mod encode;
 mod wire;
 
-use everturn_core::model::Request;
+use everturn_core::model::{Abilities, Request};
 
 pub use self::encode::encode;
 use crate::{client::Client, decoder, dialect::Dialect};
@@ -47,6 +47,11 @@ impl Dialect for GenerateContent {
 
     fn path(model: &str) -> Vec<String> {
         vec!["models".to_owned(), format!("{model}:streamGenerateContent")]
+    }
+
+    fn abilities(&self, _: &str) -> Abilities {
+        // There is no place for instructions between the contents.
+        Abilities { takes_changes: false, ..Abilities::default() }
     }
 
     fn encode(&self, request: &Request) -> Vec<u8> {

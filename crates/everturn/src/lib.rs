@@ -72,10 +72,18 @@ pub mod store {
 
 /// Who answers.
 pub mod models {
+    #[cfg(any(feature = "anthropic", feature = "chat", feature = "gemini", feature = "openai"))]
+    pub use everturn_models::ClientConfig;
     #[cfg(feature = "demo")]
     pub use everturn_models::Demo;
+    #[cfg(feature = "anthropic")]
+    pub use everturn_models::anthropic::{self, Anthropic};
     #[cfg(feature = "chat")]
-    pub use everturn_models::{Chat, ClientConfig};
+    pub use everturn_models::chat::{self, Chat};
+    #[cfg(feature = "gemini")]
+    pub use everturn_models::gemini::{self, Gemini};
+    #[cfg(feature = "openai")]
+    pub use everturn_models::openai::{self, OpenAi};
 }
 
 /// What agents can do.

@@ -11,7 +11,7 @@ use crate::{
 
 pub(crate) fn show(place: &Place, origin: bool) -> Result<Exit, Failure> {
     let config = Config::load(place)?;
-    let Config { root, store, model, thinking, chat, rules, origins } = &config;
+    let Config { root, store, model, thinking, chat, rules, origins, .. } = &config;
     let model = model.as_ref().map_or("demo".into(), ToString::to_string);
     let thinking = serde_json::to_value(thinking)
         .map_or(String::new(), |level| level.as_str().unwrap_or_default().into());

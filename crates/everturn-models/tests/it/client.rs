@@ -1,12 +1,12 @@
 //! The HTTP client against a server on the loopback interface that says what it is told to say.
 
-use std::{sync::Arc, time::Duration};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use everturn_core::{
     message::{Message, Stop},
     model::{Delta, DeltaStream, Fault, FaultClass, Model, Request},
 };
-use everturn_models::{Chat, ClientConfig};
+use everturn_models::{Anthropic, Chat, ClientConfig, Gemini, OpenAi};
 use futures_util::{FutureExt, StreamExt};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -232,4 +232,61 @@ async fn dropping_the_stream_closes_the_connection() {
 fn no_cryptography_is_installed_for_the_whole_process() {
     chat("https://127.0.0.1:9/v1", &ManualClock::default());
     assert!(rustls::crypto::CryptoProvider::get_default().is_none());
+}
+
+/// What a provider's client sends, and the answer as it is understood.
+async fn exchange<M: Model>(client: impl FnOnce(ClientConfig) -> M, body: &str) -> (String, Folded) {
+    let (base, server) = serve(events(body)).await;
+    let config = ClientConfig {
+        key: Some(KEY.to_owned().into()),
+        system_proxy: false,
+        ..ClientConfig::new(format!("{base}/"))
+    };
+    let stream = client(config).stream(request());
+    let closed = async { server.await.unwrap().0 };
+    let (request, deltas) = tokio::join!(closed, stream.collect::<Vec<_>>());
+    (request, Folded::of(deltas))
+}
+
+fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::default())
+}
+
+#[tokio::test]
+async fn each_provider_is_asked_at_its_own_place_with_its_own_header() {
+    let fixture = |name: &str| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/streams");
+        fs::read_to_string(folder.join(name)).unwrap()
+    };
+    let anthropic = |config| Anthropic::new(config, clock()).unwrap();
+    let (request, answer) = exchange(anthropic, &fixture("anthropic/plain.sse")).await;
+    assert!(request.starts_with("POST /v1/messages HTTP/1.1\r\n"), "{request}");
+    for header in [format!("x-api-key: {KEY}\r\n"), "anthropic-version: 2023-06-01\r\n".into()] {
+        assert!(request.contains(&header), "{request}");
+    }
+    assert!(!request.contains("authorization") && answer.stop == Some(Stop::Answer), "{request} {answer:?}");
+
+    let openai = |config| OpenAi::new(config, clock()).unwrap();
+    let (request, answer) = exchange(openai, &fixture("responses/plain.sse")).await;
+    assert!(request.starts_with("POST /v1/responses HTTP/1.1\r\n"), "{request}");
+    assert!(request.contains(&format!("authorization: Bearer {KEY}\r\n")), "{request}");
+    assert_eq!(answer.stop, Some(Stop::Answer));
+
+    let gemini = |config| Gemini::new(config, clock()).unwrap();
+    let (request, answer) = exchange(gemini, &fixture("gemini/plain.sse")).await;
+    let place = "POST /v1/models/qwen:streamGenerateContent?alt=sse HTTP/1.1\r\n";
+    assert!(request.starts_with(place), "{request}");
+    assert!(request.contains(&format!("x-goog-api-key: {KEY}\r\n")), "{request}");
+    assert_eq!(answer.stop, Some(Stop::Answer));
+}
+
+#[tokio::test]
+async fn a_refused_key_is_told_by_the_name_of_the_provider_s_variable() {
+    let (base, server) = serve(answer("401 Unauthorized", "", "{}")).await;
+    let config = ClientConfig { system_proxy: false, ..ClientConfig::new(&base) };
+    let stream = Anthropic::new(config, clock()).unwrap().stream(request());
+    let closed = async { drop(server.await.unwrap()) };
+    let ((), deltas) = tokio::join!(closed, stream.collect::<Vec<_>>());
+    let fault = Folded::of(deltas).fault.unwrap();
+    assert!(fault.message.contains("set ANTHROPIC_API_KEY to a key of this endpoint"), "{fault}");
 }

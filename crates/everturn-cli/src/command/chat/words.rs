@@ -6,7 +6,7 @@ use super::{super::rework::restored, Chat};
 use crate::{exit::Failure, question, screen::cost, signal::Signal};
 
 const HELP: &str = "\
-/model MODEL    answer with another model (demo, chat/MODEL, chat/MODEL@http://HOST/v1)
+/model MODEL    answer with another model (demo, openai/MODEL, chat/MODEL@http://HOST/v1)
 /turns          the turns so far; /branch TURN goes back to one
 /undo [TURN]    restore the files that a turn has changed; the last one, without a number
 /compact [TEXT] make the context shorter; the summary looks at TEXT most of all
