@@ -1,5 +1,7 @@
 //! JSON kept as the bytes it came as.
 
+mod escapes;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -10,6 +12,8 @@ use crate::{
     error::{Error, Result},
     limits::Limits,
 };
+
+pub use escapes::mend;
 
 /// A JSON value kept byte for byte: order of keys, spelling of numbers and white space included.
 ///

@@ -28,8 +28,6 @@ pub mod decoder;
 pub mod demo;
 #[cfg(feature = "http")]
 mod dialect;
-#[cfg(feature = "http")]
-mod escapes;
 #[cfg(feature = "gemini")]
 pub mod gemini;
 #[cfg(feature = "http")]
