@@ -69,7 +69,7 @@ pub(crate) struct Chat {
 }
 
 /// The keys of providers, each for its own endpoint.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Keys {
     pub(crate) anthropic: Option<SecretString>,
     pub(crate) gemini: Option<SecretString>,

@@ -9,7 +9,7 @@ use everturn::{
 
 use crate::{
     args::Which,
-    config::{Chat, Config, Origins},
+    config::{Chat, Config, Keys, Origins},
     exit::{Exit, Failure},
     host::{self, Host, Missing},
     screen::{Screen, cost},
@@ -200,6 +200,7 @@ async fn host(directory: &Path, missing: Missing) -> Result<Host, Failure> {
         model: Some(host::demo()),
         thinking: Thinking::Default,
         chat: Chat { base_url: "http://127.0.0.1:1/v1".into(), key: None, endpoint_key: None },
+        keys: Keys::default(),
         rules: Vec::new(),
         origins: Origins::default(),
     };

@@ -78,7 +78,7 @@ fn tool(spec: &everturn_core::tool::ToolSpec) -> wire::Tool<'_> {
 fn encode_message<'a>(message: &'a Message, model: &str, ids: &mut Ids<'a>, items: &mut Vec<Item<'a>>) {
     match message {
         Message::System(system) => {
-            items.push(said("system", vec![Content::InputText { text: &system.text }]))
+            items.push(said("system", vec![Content::InputText { text: &system.text }]));
         }
         Message::User(user) => items.push(said("user", user_content(user))),
         Message::Assistant(assistant) => assistant_items(assistant, model, ids, items),
