@@ -6,6 +6,7 @@ mod kernel;
 mod killed;
 mod old;
 mod processes;
+mod providers;
 mod session;
 mod tasks;
 mod tidy;
