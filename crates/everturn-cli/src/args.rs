@@ -359,6 +359,9 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
+    /// List the models of which something is known: how much they read and write, what that costs, and who says so. Any
+    /// other works too. Rows of your own are in models.json beside your everturn.toml.
+    Models,
     /// Look after the store: what it is, and with --verify whether everything in it agrees with itself.
     Doctor {
         /// Read every record again and prove it; names all that is wrong, changes nothing.

@@ -11,6 +11,7 @@ mod doctor;
 mod end;
 mod fork;
 mod label;
+mod models;
 mod reset;
 mod resume;
 mod rework;
@@ -80,6 +81,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
         Command::Reset { id, text, place: at } => reset::run(&place, (id, at), text).await,
         Command::Config { command: ConfigCommand::Show { origin } } => config::show(&place, origin),
         Command::Resume { id, json, rules } => resume::run(&place, id, resume::Resume { json, rules }).await,
+        Command::Models => models::list(&place),
         Command::Doctor { verify } => doctor::run(&place, verify).await,
         Command::Demo { child: None } => demo::run().await,
         Command::Demo { child: Some(directory) } => demo::child(&directory).await,

@@ -8,7 +8,7 @@ use std::{
 use etcetera::BaseStrategy;
 use everturn::{
     model::{ModelRef, Thinking},
-    models::openai,
+    models::{Catalogue, openai},
     policy::{Effect, Layer, Policy, Rule},
 };
 use secrecy::SecretString;
@@ -18,6 +18,8 @@ use crate::{args::Place, exit::Failure};
 
 /// The name of both files.
 const FILE: &str = "everturn.toml";
+/// The user's own catalogue of models.
+const MODELS: &str = "models.json";
 /// Where `chat` goes when nothing else is said.
 const OPENAI: &str = openai::BASE_URL;
 
@@ -33,6 +35,8 @@ pub(crate) struct Config {
     pub(crate) thinking: Thinking,
     pub(crate) chat: Chat,
     pub(crate) keys: Keys,
+    /// What is known of models: the user's own rows, and what is built in.
+    pub(crate) catalogue: Catalogue,
     /// The rules of the files.
     pub(crate) rules: Vec<Configured>,
     /// Where what is said above came from.
@@ -160,6 +164,7 @@ impl Config {
             thinking: thinking.unwrap_or_default(),
             chat: Chat { base_url, key, endpoint_key },
             keys,
+            catalogue: catalogue()?,
             rules,
             origins,
         })
@@ -215,8 +220,23 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 }
 
 fn user_file() -> Option<PathBuf> {
+    users(FILE)
+}
+
+/// A file of the user's own directory of configuration.
+fn users(file: &str) -> Option<PathBuf> {
     let directories = etcetera::choose_base_strategy().ok()?;
-    Some(directories.config_dir().join("everturn").join(FILE))
+    Some(directories.config_dir().join("everturn").join(file))
+}
+
+/// What is known of models: the user's own rows in front of what is built in.
+fn catalogue() -> Result<Catalogue, Failure> {
+    let built_in = Catalogue::built_in();
+    let Some(path) = users(MODELS).filter(|path| path.is_file()) else { return Ok(built_in) };
+    let wrong = |what: String| Failure::usage(format!("read {}: {what}", path.display()));
+    let text = fs::read_to_string(&path).map_err(|fault| wrong(fault.to_string()))?;
+    let own = Catalogue::read(&text).map_err(|error| wrong(error.to_string()))?;
+    Ok(own.over(&built_in))
 }
 
 impl File {

@@ -152,6 +152,7 @@ fn models(config: &Config) -> Result<Models, Failure> {
     let at = |base_url: &str, key: &Option<SecretString>| ClientConfig {
         key: key.clone(),
         endpoint_key: config.chat.endpoint_key.clone(),
+        catalogue: config.catalogue.clone(),
         ..ClientConfig::new(base_url)
     };
     let chat = Chat::new(at(&config.chat.base_url, &config.chat.key), clock.clone());

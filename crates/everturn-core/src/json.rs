@@ -1,7 +1,5 @@
 //! JSON kept as the bytes it came as.
 
-mod escapes;
-
 use std::fmt;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -12,8 +10,6 @@ use crate::{
     error::{Error, Result},
     limits::Limits,
 };
-
-pub use escapes::mend;
 
 /// A JSON value kept byte for byte: order of keys, spelling of numbers and white space included.
 ///

@@ -1,7 +1,7 @@
 //! A model's response, put together from its deltas.
 
 use crate::{
-    json::{RawJson, mend},
+    json::RawJson,
     message::{Assistant, Call, CallId, End, Origin, Part, Stop, Usage},
     model::Delta,
 };
@@ -179,7 +179,7 @@ impl CallDraft {
     fn into_call(self, id: CallId) -> Call {
         let text = if self.arguments.trim().is_empty() { "{}" } else { self.arguments.trim() };
         // What is no JSON is kept as a JSON string: what is stored stays valid, and the tool can quote it.
-        let arguments = RawJson::parse(mend(text))
+        let arguments = RawJson::parse(text)
             .unwrap_or_else(|_| RawJson::of(&self.arguments).expect("a string has a JSON form"));
         Call { id, provider: self.provider, name: self.name, arguments }
     }

@@ -54,7 +54,7 @@ impl Dialect for Messages {
         Abilities { takes_changes: false, ..Abilities::default() }
     }
 
-    fn encode(&self, request: &Request) -> Vec<u8> {
-        encode(request)
+    fn encode(&self, request: &Request, answer_max: u64) -> Vec<u8> {
+        encode(request, answer_max)
     }
 }

@@ -39,7 +39,7 @@ impl Dialect for Quirks {
         ["chat", "completions"].map(str::to_owned).to_vec()
     }
 
-    fn encode(&self, request: &Request) -> Vec<u8> {
+    fn encode(&self, request: &Request, _: u64) -> Vec<u8> {
         encode(request, *self)
     }
 }

@@ -14,11 +14,15 @@ use secrecy::{ExposeSecret, SecretString};
 
 use self::endpoint::Endpoint;
 use crate::{
+    catalogue::{Catalogue, Row},
     decoder::Decoder,
     dialect::Dialect,
     http::{Body, Http, HttpConfig},
     sse,
 };
+
+/// How many tokens an answer may have of a model of which nothing else is known.
+const ANSWER_MAX: u64 = 8192;
 
 /// How a [`Client`] is set up.
 ///
@@ -47,6 +51,8 @@ pub struct ClientConfig {
     pub limits: sse::Limits,
     /// Whether to use the proxy that the system names.
     pub system_proxy: bool,
+    /// What is known of models.
+    pub catalogue: Catalogue,
 }
 
 impl ClientConfig {
@@ -60,6 +66,7 @@ impl ClientConfig {
             connect: Duration::from_secs(15),
             limits: sse::Limits::default(),
             system_proxy: true,
+            catalogue: Catalogue::built_in(),
         }
     }
 }
@@ -90,6 +97,7 @@ pub struct Client<D: Dialect> {
     base: Endpoint<D>,
     endpoint_key: Option<SecretString>,
     limits: sse::Limits,
+    catalogue: Catalogue,
     /// What no message may show.
     secrets: Arc<[SecretString]>,
 }
@@ -105,6 +113,7 @@ impl<D: Dialect> Client<D> {
             http: Http::new(&http, clock)?,
             base: Endpoint::new(&config.base_url, config.key.as_ref())?,
             limits: config.limits,
+            catalogue: config.catalogue,
             secrets: [&config.key, &config.endpoint_key].into_iter().flatten().cloned().collect(),
             endpoint_key: config.endpoint_key,
         })
@@ -149,7 +158,9 @@ impl<D: Dialect> Model for Client<D> {
         };
         let place = self.place(endpoint.origin(), &request.model);
         let (url, headers) = (endpoint.url(&request.model), endpoint.headers());
-        let body = endpoint.dialect.encode(&request);
+        let known = self.catalogue.find(D::PROVIDER, &request.model);
+        let answer_max = known.and_then(Row::answer_max).unwrap_or(ANSWER_MAX);
+        let body = endpoint.dialect.encode(&request, answer_max);
         let (http, decoder) = (self.http.clone(), Decoder::<D>::new(self.limits));
         let answer = async move {
             match http.post(url, headers, body).await {
@@ -161,7 +172,11 @@ impl<D: Dialect> Model for Client<D> {
     }
 
     fn abilities(&self, model: &str) -> Abilities {
-        self.base.dialect.abilities(model)
+        let abilities = self.base.dialect.abilities(model);
+        match self.catalogue.find(D::PROVIDER, model) {
+            Some(row) => row.add_to(abilities),
+            None => abilities,
+        }
     }
 }
 

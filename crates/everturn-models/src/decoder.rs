@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, mem};
 
 use everturn_core::{
-    json::{RawJson, mend},
+    json::RawJson,
     message::Stop,
     model::{Delta, Fault, FaultClass},
 };
@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use crate::{
     answer,
     dialect::{Answer, Dialect},
+    escapes,
     sse::{self, Event},
 };
 
@@ -99,7 +100,7 @@ fn take(answer: &mut impl Answer, event: &Event<'_>, out: &mut Out) {
     if out.over || data.is_empty() {
         return;
     }
-    if let Err(error) = answer.take(event, &mend(data), out)
+    if let Err(error) = answer.take(event, &escapes::mend(data), out)
         // The body was cut inside this event: its end will say so.
         && event.whole
     {

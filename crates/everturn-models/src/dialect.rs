@@ -33,8 +33,8 @@ pub trait Dialect: Clone + fmt::Debug + Send + Sync + 'static {
         Abilities::default()
     }
 
-    /// The body of a request.
-    fn encode(&self, request: &Request) -> Vec<u8>;
+    /// The body of a request; an answer may have so many tokens, where a dialect has to say it.
+    fn encode(&self, request: &Request, answer_max: u64) -> Vec<u8>;
 }
 
 /// What was read of an answer.

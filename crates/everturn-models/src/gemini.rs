@@ -54,7 +54,7 @@ impl Dialect for GenerateContent {
         Abilities { takes_changes: false, ..Abilities::default() }
     }
 
-    fn encode(&self, request: &Request) -> Vec<u8> {
+    fn encode(&self, request: &Request, _: u64) -> Vec<u8> {
         encode(request)
     }
 }

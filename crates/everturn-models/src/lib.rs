@@ -18,6 +18,8 @@
 pub mod answer;
 #[cfg(feature = "anthropic")]
 pub mod anthropic;
+#[cfg(feature = "http")]
+pub mod catalogue;
 #[cfg(feature = "chat")]
 pub mod chat;
 #[cfg(feature = "http")]
@@ -28,6 +30,8 @@ pub mod decoder;
 pub mod demo;
 #[cfg(feature = "http")]
 mod dialect;
+#[cfg(feature = "http")]
+mod escapes;
 #[cfg(feature = "gemini")]
 pub mod gemini;
 #[cfg(feature = "http")]
@@ -44,6 +48,8 @@ pub mod sse;
 
 #[cfg(feature = "anthropic")]
 pub use anthropic::Anthropic;
+#[cfg(feature = "http")]
+pub use catalogue::Catalogue;
 #[cfg(feature = "chat")]
 pub use chat::Chat;
 #[cfg(feature = "http")]

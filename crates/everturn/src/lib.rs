@@ -72,8 +72,6 @@ pub mod store {
 
 /// Who answers.
 pub mod models {
-    #[cfg(any(feature = "anthropic", feature = "chat", feature = "gemini", feature = "openai"))]
-    pub use everturn_models::ClientConfig;
     #[cfg(feature = "demo")]
     pub use everturn_models::Demo;
     #[cfg(feature = "anthropic")]
@@ -84,6 +82,8 @@ pub mod models {
     pub use everturn_models::gemini::{self, Gemini};
     #[cfg(feature = "openai")]
     pub use everturn_models::openai::{self, OpenAi};
+    #[cfg(any(feature = "anthropic", feature = "chat", feature = "gemini", feature = "openai"))]
+    pub use everturn_models::{Catalogue, ClientConfig, catalogue};
 }
 
 /// What agents can do.

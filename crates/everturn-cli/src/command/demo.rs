@@ -4,7 +4,7 @@ use std::{fs, os::unix::process::ExitStatusExt, path::Path, process::Stdio};
 
 use everturn::{
     Branch, EventKind, Input, LiveSession, Submission, TurnEnd, message::Outcome, model::Thinking,
-    submission::End,
+    models::Catalogue, submission::End,
 };
 
 use crate::{
@@ -201,6 +201,7 @@ async fn host(directory: &Path, missing: Missing) -> Result<Host, Failure> {
         thinking: Thinking::Default,
         chat: Chat { base_url: "http://127.0.0.1:1/v1".into(), key: None, endpoint_key: None },
         keys: Keys::default(),
+        catalogue: Catalogue::built_in(),
         rules: Vec::new(),
         origins: Origins::default(),
     };

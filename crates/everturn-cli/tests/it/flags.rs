@@ -98,3 +98,29 @@ fn a_wrong_rule_names_its_file_and_itself() {
     place.run(&["run", "x", "--allow", "fly(home)"]).refused(2, "allow fly(home)");
     place.run(&["chat", "--deny", "write("]).refused(2, "deny write(");
 }
+
+#[test]
+fn models_are_listed_with_their_sources_and_own_rows_go_first() {
+    let place = Place::new();
+    let listed = place.run(&["models"]).well();
+    assert!(
+        listed.contains("anthropic/claude-opus-5  window 1000000, answer 128000, $5 in, $25 out"),
+        "{listed}"
+    );
+    assert!(listed.lines().all(|line| line.contains(", 2026-")), "each has a date: {listed}");
+
+    let directory = place.path().join("home/.config/everturn");
+    std::fs::create_dir_all(&directory).unwrap();
+    let own =
+        r#"[{"provider":"anthropic","model":"claude-opus-5","window":7,"source":"us","date":"2026-11-30"}]"#;
+    std::fs::write(directory.join("models.json"), own).unwrap();
+    let listed = place.run(&["models"]).well();
+    assert!(
+        listed.starts_with("anthropic/claude-opus-5  window 7, answer ?, price unknown  (us, 2026-11-30)"),
+        "{listed}"
+    );
+    assert_eq!(listed.matches("anthropic/claude-opus-5 ").count(), 1, "{listed}");
+
+    std::fs::write(directory.join("models.json"), own.replace("\"window\"", "\"windows\"")).unwrap();
+    place.run(&["models"]).refused(2, "unknown field `windows`");
+}

@@ -173,20 +173,3 @@ fn a_response_of_which_nothing_came_is_an_empty_message() {
         json!({"origin": {"provider": "chat", "model": "qwen"}, "usage": {}, "end": "aborted"})
     );
 }
-
-#[test]
-fn half_a_character_in_arguments_becomes_a_replacement_character() {
-    for (sent, kept) in [
-        (r#"{"a":"\ud83d"}"#, r#"{"a":"\ufffd"}"#),
-        (r#"{"a":"\ud83d\ude00","b":"\\ud83d"}"#, r#"{"a":"\ud83d\ude00","b":"\\ud83d"}"#),
-        // What is no JSON is kept as the string that it is.
-        ("{\\é", r#""{\\é""#),
-    ] {
-        let mut response = Response::default();
-        response.push(Delta::CallStart { call: 0, provider: None, name: "weigh".into() });
-        response.push(Delta::CallArguments { call: 0, piece: sent.into() });
-        response.push(Delta::CallEnd { call: 0 });
-        let message = response.into_message("p", "m", End::Complete, || CallId("c1".into()));
-        assert_eq!(message.calls().next().unwrap().arguments.get(), kept);
-    }
-}

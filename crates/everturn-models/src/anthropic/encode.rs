@@ -10,16 +10,13 @@ use everturn_core::{
 use super::wire::{self, Block, OurBlock};
 use crate::{ids::Ids, json::object, origin::is_own};
 
-/// The most tokens of an answer of a model of which nothing else is known.
-const OUTPUT_MAX: u64 = 8192;
-
 /// A mark stands on each block whose number is a multiple of this: the provider looks back twenty blocks.
 const MARK_EVERY: usize = 15;
 
 /// How many of these are sent. With the one behind the system prompt and the one at the end, there are four.
 const MARKS_WITHIN: usize = 2;
 
-/// Writes a request.
+/// Writes a request; its answer may have so many tokens.
 ///
 /// Shape: system messages in front of all others are the system prompt; later ones stand where they are. The results of
 /// one answer are one user message. Empty texts are left out, since they are refused.
@@ -32,14 +29,14 @@ const MARKS_WITHIN: usize = 2;
 /// use everturn_core::{message::Message, model::Request};
 /// use everturn_models::anthropic;
 ///
-/// let body = anthropic::encode(&Request::new("claude", [Message::user("hello")]));
+/// let body = anthropic::encode(&Request::new("claude", [Message::user("hello")]), 8192);
 /// let expected = concat!(
 ///     r#"{"model":"claude","max_tokens":8192,"stream":true,"messages":[{"role":"user","content":["#,
 ///     r#"{"type":"text","text":"hello","cache_control":{"type":"ephemeral"}}]}]}"#
 /// );
 /// assert_eq!(String::from_utf8(body).unwrap(), expected);
 /// ```
-pub fn encode(request: &Request) -> Vec<u8> {
+pub fn encode(request: &Request, answer_max: u64) -> Vec<u8> {
     let first =
         request.messages.iter().take_while(|message| matches!(***message, Message::System(_))).count();
     let (system, messages) = request.messages.split_at(first);
@@ -56,7 +53,7 @@ pub fn encode(request: &Request) -> Vec<u8> {
     let format = request.schema.as_ref().map(|schema| wire::Format { schema });
     let body = wire::Body {
         model: &request.model,
-        max_tokens: OUTPUT_MAX,
+        max_tokens: answer_max,
         stream: true,
         thinking,
         output_config: (effort.is_some() || format.is_some())

@@ -35,7 +35,7 @@ const PROVIDERS: [Provider; 4] = [
         name: anthropic::PROVIDER,
         fixtures: "anthropic",
         decode: decode!(anthropic),
-        encode: anthropic::encode,
+        encode: |request| anthropic::encode(request, 100),
         check: strict::anthropic::check,
     },
     Provider {

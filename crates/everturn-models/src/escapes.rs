@@ -5,12 +5,7 @@ use std::borrow::Cow;
 /// Replaces each lone surrogate (`\ud83d` without the other half) by `\ufffd`, which every reader takes.
 ///
 /// Shape: `json` is JSON text; what is no lone surrogate keeps its bytes.
-///
-/// ```
-/// use everturn_core::json::mend;
-/// assert_eq!(mend(r#""\ud83d, \ud83d\ude00""#), r#""\ufffd, \ud83d\ude00""#);
-/// ```
-pub fn mend(json: &str) -> Cow<'_, str> {
+pub(crate) fn mend(json: &str) -> Cow<'_, str> {
     let lone = lone_surrogates(json);
     if lone.is_empty() {
         return Cow::Borrowed(json);
@@ -30,7 +25,7 @@ pub fn mend(json: &str) -> Cow<'_, str> {
 fn lone_surrogates(json: &str) -> Vec<usize> {
     let mut lone = Vec::new();
     let mut from = 0;
-    while let Some(found) = json.as_bytes()[from..].iter().position(|byte| *byte == b'\\') {
+    while let Some(found) = memchr::memchr(b'\\', &json.as_bytes()[from..]) {
         let at = from + found;
         from = match (surrogate(json, at), surrogate(json, at + 6)) {
             (Some(Half::High), Some(Half::Low)) => at + 12,
