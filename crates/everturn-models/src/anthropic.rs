@@ -5,7 +5,7 @@ mod decode;
 mod encode;
 mod wire;
 
-use everturn_core::model::{Abilities, Request};
+use everturn_core::model::Request;
 
 pub use self::encode::encode;
 use crate::{client::Client, decoder, dialect::Dialect};
@@ -39,6 +39,8 @@ impl Dialect for Messages {
     const KEY: &'static str = "ANTHROPIC_API_KEY";
     const AUTHORIZATION: (&'static str, &'static str) = ("x-api-key", "");
     const HEADERS: &'static [(&'static str, &'static str)] = &[("anthropic-version", "2023-06-01")];
+    /// Older models refuse instructions between the messages.
+    const TAKES_CHANGES: bool = false;
     type Answer = decode::Answer;
 
     fn of_host(_: &str) -> Self {
@@ -47,11 +49,6 @@ impl Dialect for Messages {
 
     fn path(_: &str) -> Vec<String> {
         vec!["messages".to_owned()]
-    }
-
-    fn abilities(&self, _: &str) -> Abilities {
-        // Older models refuse instructions between the messages.
-        Abilities { takes_changes: false, ..Abilities::default() }
     }
 
     fn encode(&self, request: &Request, answer_max: u64) -> Vec<u8> {

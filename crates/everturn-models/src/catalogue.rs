@@ -99,13 +99,24 @@ impl Catalogue {
                 return Err(wrong(format!("the price {rate} of {} is no amount in dollars", row.model)));
             }
         }
-        Ok(Self(rows.into()))
+        Ok(Self::of(rows))
     }
 
     /// These rows, and another's for models that are not among them.
     #[must_use]
     pub fn over(&self, other: &Self) -> Self {
-        Self(self.0.iter().chain(other.0.iter()).cloned().collect())
+        Self::of(self.0.iter().chain(other.0.iter()).cloned())
+    }
+
+    /// The rows, each model once: the first one counts.
+    fn of(rows: impl IntoIterator<Item = Row>) -> Self {
+        let mut kept: Vec<Row> = Vec::new();
+        for row in rows {
+            if kept.iter().all(|one| (&one.provider, &one.model) != (&row.provider, &row.model)) {
+                kept.push(row);
+            }
+        }
+        Self(kept.into())
     }
 
     /// What is known of a model: by its name, or by the name that it has with a date behind it.
@@ -113,7 +124,7 @@ impl Catalogue {
         self.0.iter().find(|row| row.provider == provider && is_named(&row.model, model))
     }
 
-    /// All rows; the first one of a model counts.
+    /// All rows, one for each model.
     pub fn rows(&self) -> &[Row] {
         &self.0
     }

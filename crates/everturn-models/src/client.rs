@@ -172,7 +172,7 @@ impl<D: Dialect> Model for Client<D> {
     }
 
     fn abilities(&self, model: &str) -> Abilities {
-        let abilities = self.base.dialect.abilities(model);
+        let abilities = Abilities { takes_changes: D::TAKES_CHANGES, ..Abilities::default() };
         match self.catalogue.find(D::PROVIDER, model) {
             Some(row) => row.add_to(abilities),
             None => abilities,

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, mem};
 
 use everturn_core::{
     json::RawJson,
-    message::Stop,
+    message::{Stop, Usage},
     model::{Delta, Fault, FaultClass},
 };
 use serde_json::value::RawValue;
@@ -114,6 +114,8 @@ fn take(answer: &mut impl Answer, event: &Event<'_>, out: &mut Out) {
 pub struct Out {
     deltas: VecDeque<Result<Delta, Fault>>,
     thinking: Block,
+    /// How many calls began by [`begin_call`](Self::begin_call).
+    calls: u32,
     over: bool,
     skipped: u64,
 }
@@ -130,6 +132,34 @@ enum Block {
 impl Out {
     pub(crate) fn give(&mut self, delta: Delta) {
         self.deltas.push_back(Ok(delta));
+    }
+
+    /// The provider took the request. The model that answers is not named: aliases are answered by dated names, which would
+    /// part the message from the model that it has to be sent back to.
+    pub(crate) fn start(&mut self, response: Option<impl Into<String>>) {
+        let response = response.map(Into::into).filter(|id| !id.is_empty());
+        self.give(Delta::Started { response, model: None });
+    }
+
+    /// What the provider counted so far, if it counted anything.
+    pub(crate) fn count(&mut self, usage: Usage) {
+        if usage != Usage::default() {
+            self.give(Delta::Usage(usage));
+        }
+    }
+
+    /// Begins a call; gives its number.
+    pub(crate) fn begin_call(&mut self, provider: Option<String>, name: String) -> u32 {
+        self.close_thinking();
+        let call = self.calls;
+        self.calls += 1;
+        self.give(Delta::CallStart { call, provider: provider.filter(|id| !id.is_empty()), name });
+        call
+    }
+
+    /// Whether any call began so.
+    pub(crate) fn has_calls(&self) -> bool {
+        self.calls > 0
     }
 
     /// More text for the reader.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use everturn_core::model::{Abilities, Fault, Request};
+use everturn_core::model::{Fault, Request};
 
 use crate::{decoder::Out, sse::Event};
 
@@ -18,6 +18,8 @@ pub trait Dialect: Clone + fmt::Debug + Send + Sync + 'static {
     const HEADERS: &'static [(&'static str, &'static str)] = &[];
     /// What stands behind the `?` of its address.
     const QUERY: Option<&'static str> = None;
+    /// Whether its models take a change of their system prompt behind the messages.
+    const TAKES_CHANGES: bool = true;
     /// How it reads an answer.
     type Answer: Answer;
 
@@ -26,12 +28,6 @@ pub trait Dialect: Clone + fmt::Debug + Send + Sync + 'static {
 
     /// The segments of the path behind the base URL.
     fn path(model: &str) -> Vec<String>;
-
-    /// What a model can do.
-    fn abilities(&self, model: &str) -> Abilities {
-        let _ = model;
-        Abilities::default()
-    }
 
     /// The body of a request; an answer may have so many tokens, where a dialect has to say it.
     fn encode(&self, request: &Request, answer_max: u64) -> Vec<u8>;

@@ -4,7 +4,7 @@ mod decode;
 mod encode;
 mod wire;
 
-use everturn_core::model::{Abilities, Request};
+use everturn_core::model::Request;
 
 pub use self::encode::encode;
 use crate::{client::Client, decoder, dialect::Dialect};
@@ -39,6 +39,8 @@ impl Dialect for GenerateContent {
     const AUTHORIZATION: (&'static str, &'static str) = ("x-goog-api-key", "");
     /// Without it the answer is an array and no event stream.
     const QUERY: Option<&'static str> = Some("alt=sse");
+    /// There is no place for instructions between the contents.
+    const TAKES_CHANGES: bool = false;
     type Answer = decode::Answer;
 
     fn of_host(_: &str) -> Self {
@@ -47,11 +49,6 @@ impl Dialect for GenerateContent {
 
     fn path(model: &str) -> Vec<String> {
         vec!["models".to_owned(), format!("{model}:streamGenerateContent")]
-    }
-
-    fn abilities(&self, _: &str) -> Abilities {
-        // There is no place for instructions between the contents.
-        Abilities { takes_changes: false, ..Abilities::default() }
     }
 
     fn encode(&self, request: &Request, _: u64) -> Vec<u8> {

@@ -1,6 +1,11 @@
 //! The HTTP seam: one request out, and the bytes of its event stream in, or the fault that came instead.
 
-use std::{error::Error as _, pin::pin, sync::Arc, time::Duration};
+use std::{
+    error::Error as _,
+    pin::pin,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use everturn_core::{
     Error, Result,
@@ -231,8 +236,18 @@ fn cause(fault: &reqwest::Error) -> String {
 }
 
 /// TLS with the system's certificates and a provider of cryptography that is named here, so that nothing in the
-/// process has to install one.
+/// process has to install one. All clients of a process have the same: reading the certificates is what setting one up
+/// costs.
 fn tls() -> Result<ClientConfig> {
+    static READ: OnceLock<ClientConfig> = OnceLock::new();
+    if let Some(config) = READ.get() {
+        return Ok(config.clone());
+    }
+    let config = read_tls()?;
+    Ok(READ.get_or_init(|| config).clone())
+}
+
+fn read_tls() -> Result<ClientConfig> {
     let wrong = |fault: rustls::Error| Error::invalid(format!("set up TLS: {fault}")).caused_by(fault);
     let builder = || {
         ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))

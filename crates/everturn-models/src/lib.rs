@@ -35,6 +35,8 @@ mod escapes;
 #[cfg(feature = "gemini")]
 pub mod gemini;
 #[cfg(feature = "http")]
+mod history;
+#[cfg(feature = "http")]
 mod http;
 #[cfg(feature = "http")]
 mod ids;
@@ -42,8 +44,6 @@ mod ids;
 mod json;
 #[cfg(feature = "openai")]
 pub mod openai;
-#[cfg(feature = "http")]
-mod origin;
 pub mod sse;
 
 #[cfg(feature = "anthropic")]

@@ -12,13 +12,8 @@ use crate::{
 pub(crate) fn list(place: &Place) -> Result<Exit, Failure> {
     let config = Config::load(place)?;
     let mut screen = Screen::new();
-    let mut shown: Vec<&Row> = Vec::new();
     for row in config.catalogue.rows() {
-        // The first row of a model counts.
-        if shown.iter().all(|one| (&one.provider, &one.model) != (&row.provider, &row.model)) {
-            screen.text(&line(row));
-            shown.push(row);
-        }
+        screen.text(&line(row));
     }
     screen.delivered()?;
     Ok(Exit::Answered)

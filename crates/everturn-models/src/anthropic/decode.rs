@@ -13,8 +13,6 @@ use crate::{decoder::Out, dialect, sse};
 pub struct Answer {
     /// The blocks that are open, by the server's number of them.
     open: BTreeMap<u32, Block>,
-    /// How many calls began.
-    calls: u32,
     usage: wire::Usage,
     stop_reason: Option<String>,
 }
@@ -43,10 +41,7 @@ impl dialect::Answer for Answer {
         let event: wire::Event<'_> = serde_json::from_str(json)?;
         match (&*event.kind, event.message, event.content_block, event.error) {
             ("message_start", Some(message), ..) => {
-                let response = message.id.filter(|id| !id.is_empty()).map(Into::into);
-                // The model is not named: aliases are answered by dated names, which would part the message from the
-                // model that it has to be sent back to.
-                out.give(Delta::Started { response, model: None });
+                out.start(message.id);
                 self.count(message.usage, out);
             }
             ("content_block_start", _, Some(block), _) => self.open_block(event.index, block, out)?,
@@ -56,7 +51,7 @@ impl dialect::Answer for Answer {
                 self.stop_reason = event.delta.stop_reason.or(self.stop_reason.take());
                 self.count(event.usage, out);
             }
-            ("message_stop", ..) => out.end(self.stop()),
+            ("message_stop", ..) => out.end(self.stop(out.has_calls())),
             ("error", _, _, Some(error)) => out.fail_with(error),
             ("ping", ..) => {}
             _ => out.skip(),
@@ -82,11 +77,7 @@ impl Answer {
                 Block::Other
             }
             "tool_use" => {
-                out.close_thinking();
-                let number = self.calls;
-                self.calls += 1;
-                let provider = start.id.filter(|id| !id.is_empty());
-                out.give(Delta::CallStart { call: number, provider, name: start.name });
+                let number = out.begin_call(start.id, start.name);
                 Block::Call { number, has_input: false, given: start.input.map(ToOwned::to_owned) }
             }
             _ => {
@@ -144,18 +135,15 @@ impl Answer {
     fn count(&mut self, usage: Option<wire::Usage>, out: &mut Out) {
         let Some(usage) = usage else { return };
         self.usage = usage.over(self.usage);
-        let usage = everturn_core::message::Usage::from(self.usage);
-        if usage != everturn_core::message::Usage::default() {
-            out.give(Delta::Usage(usage));
-        }
+        out.count(self.usage.into());
     }
 
-    fn stop(&self) -> Stop {
+    fn stop(&self, has_calls: bool) -> Stop {
         match self.stop_reason.as_deref() {
             Some("max_tokens" | "model_context_window_exceeded") => Stop::Length,
             Some("refusal") => Stop::Refused,
             Some("pause_turn") => Stop::Paused,
-            _ if self.calls > 0 => Stop::Calls,
+            _ if has_calls => Stop::Calls,
             _ => Stop::Answer,
         }
     }

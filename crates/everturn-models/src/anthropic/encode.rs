@@ -8,7 +8,11 @@ use everturn_core::{
 };
 
 use super::wire::{self, Block, OurBlock};
-use crate::{ids::Ids, json::object, origin::is_own};
+use crate::{
+    history::{by_role, is_own, prompt_and_rest, texts},
+    ids::Ids,
+    json::object,
+};
 
 /// A mark stands on each block whose number is a multiple of this: the provider looks back twenty blocks.
 const MARK_EVERY: usize = 15;
@@ -37,10 +41,8 @@ const MARKS_WITHIN: usize = 2;
 /// assert_eq!(String::from_utf8(body).unwrap(), expected);
 /// ```
 pub fn encode(request: &Request, answer_max: u64) -> Vec<u8> {
-    let first =
-        request.messages.iter().take_while(|message| matches!(***message, Message::System(_))).count();
-    let (system, messages) = request.messages.split_at(first);
-    let mut system: Vec<_> = system.iter().filter_map(|message| system_block(message)).collect();
+    let (prompt, messages) = prompt_and_rest(&request.messages);
+    let mut system: Vec<_> = prompt.into_iter().filter_map(text).collect();
     let mut tools: Vec<_> = request.tools.iter().map(tool).collect();
     match (system.last_mut(), tools.last_mut()) {
         (Some(last), _) => _ = last.mark(),
@@ -85,13 +87,6 @@ fn tool(spec: &everturn_core::tool::ToolSpec) -> wire::Tool<'_> {
     }
 }
 
-fn system_block(message: &Message) -> Option<Block<'_>> {
-    match message {
-        Message::System(system) => text(&system.text),
-        Message::User(_) | Message::Assistant(_) | Message::Result(_) => None,
-    }
-}
-
 /// A text; none for one that says nothing.
 fn text(text: &str) -> Option<Block<'_>> {
     (!text.trim().is_empty()).then(|| Block::text(text))
@@ -99,25 +94,13 @@ fn text(text: &str) -> Option<Block<'_>> {
 
 fn encode_messages<'a>(messages: &'a [Arc<Message>], model: &str) -> Vec<wire::Message<'a>> {
     let mut ids = Ids::new(is_legal);
-    let mut encoded: Vec<wire::Message<'a>> = Vec::with_capacity(messages.len());
-    let mut behind_result = false;
-    for message in messages {
-        let (role, content) = match &**message {
-            Message::System(_) => ("system", system_block(message).into_iter().collect()),
-            Message::User(user) => ("user", user_blocks(user)),
-            Message::Assistant(assistant) => ("assistant", assistant_blocks(assistant, model, &mut ids)),
-            Message::Result(result) => ("user", vec![result_block(result, &ids)]),
-        };
-        let is_result = matches!(**message, Message::Result(_));
-        match encoded.last_mut() {
-            Some(last) if is_result && behind_result => last.content.extend(content),
-            // A message that says nothing is refused; nothing is lost without it.
-            _ if content.is_empty() => continue,
-            _ => encoded.push(wire::Message { role, content }),
-        }
-        behind_result = is_result;
-    }
-    encoded
+    let encoded = by_role(messages, |message| match message {
+        Message::System(system) => ("system", text(&system.text).into_iter().collect()),
+        Message::User(user) => ("user", user_blocks(user)),
+        Message::Assistant(assistant) => ("assistant", assistant_blocks(assistant, model, &mut ids)),
+        Message::Result(result) => ("user", vec![result_block(result, &ids)]),
+    });
+    encoded.into_iter().map(|(role, content)| wire::Message { role, content }).collect()
 }
 
 fn is_legal(id: &str) -> bool {
@@ -125,11 +108,7 @@ fn is_legal(id: &str) -> bool {
 }
 
 fn user_blocks(user: &User) -> Vec<Block<'_>> {
-    let texts = user.parts.iter().filter_map(|part| match part {
-        Part::Text(said) => text(said),
-        Part::Thinking(_) | Part::Call(_) | Part::Opaque(_) => None,
-    });
-    let blocks: Vec<_> = texts.collect();
+    let blocks: Vec<_> = texts(user).filter_map(text).collect();
     if blocks.is_empty() { vec![Block::text("(nothing)")] } else { blocks }
 }
 

@@ -2,7 +2,7 @@
 
 use everturn_core::{
     message::{Stop, Usage},
-    model::{Delta, Fault, FaultClass},
+    model::{Fault, FaultClass},
 };
 
 use super::{calls::Calls, wire};
@@ -67,9 +67,7 @@ impl Answer {
         let response = chunk.id.filter(|id| !id.is_empty());
         if !self.started && (response.is_some() || !chunk.choices.is_empty()) {
             self.started = true;
-            // The model is not named: aliases are answered by dated names, which would part the message from the
-            // model that it has to be sent back to.
-            out.give(Delta::Started { response, model: None });
+            out.start(response);
         }
         for choice in chunk.choices {
             if choice.index.unwrap_or(0) == 0 {
@@ -77,10 +75,7 @@ impl Answer {
                 self.finish_reason = choice.finish_reason.or(self.finish_reason.take());
             }
         }
-        let usage = chunk.usage.map(Usage::from).unwrap_or_default();
-        if usage != Usage::default() {
-            out.give(Delta::Usage(usage));
-        }
+        out.count(chunk.usage.map(Usage::from).unwrap_or_default());
     }
 
     fn take_piece(&mut self, piece: wire::Piece<'_>, out: &mut Out) {

@@ -6,7 +6,10 @@ use everturn_core::{
 };
 
 use super::{Quirks, wire};
-use crate::{ids::Ids, origin::is_own};
+use crate::{
+    history::{is_own, texts},
+    ids::Ids,
+};
 
 /// Writes a request.
 ///
@@ -74,16 +77,10 @@ fn encode_message<'a>(message: &'a Message, model: &str, ids: &mut Ids<'a>) -> w
 }
 
 fn user_content(user: &User) -> wire::UserContent<'_> {
-    let texts = user.parts.iter().filter_map(|part| match part {
-        Part::Text(text) => Some(wire::TextPart { text }),
-        Part::Thinking(_) | Part::Call(_) | Part::Opaque(_) => None,
-    });
-    match texts.collect::<Vec<_>>().as_slice() {
+    match texts(user).collect::<Vec<_>>().as_slice() {
         [] => wire::UserContent::Text(""),
-        [one] => wire::UserContent::Text(one.text),
-        more => {
-            wire::UserContent::Parts(more.iter().map(|part| wire::TextPart { text: part.text }).collect())
-        }
+        [one] => wire::UserContent::Text(one),
+        more => wire::UserContent::Parts(more.iter().map(|text| wire::TextPart { text }).collect()),
     }
 }
 

@@ -13,8 +13,6 @@ use crate::{decoder::Out, dialect, sse};
 #[derive(Debug, Default)]
 pub struct Answer {
     started: bool,
-    /// How many calls came.
-    calls: u32,
     /// The server's word for why it stopped. What was counted may come behind it.
     finish_reason: Option<String>,
 }
@@ -45,7 +43,7 @@ impl dialect::Answer for Answer {
                 let message = format!("the model wrote a call that cannot be made ({reason})");
                 out.fail(Fault::new(FaultClass::Malformed, message));
             }
-            _ if self.calls > 0 => out.end(Stop::Calls),
+            _ if out.has_calls() => out.end(Stop::Calls),
             _ => out.end(Stop::Answer),
         }
     }
@@ -62,52 +60,42 @@ impl Answer {
         }
         if !self.started {
             self.started = true;
-            let response = chunk.response_id.filter(|id| !id.is_empty()).map(Into::into);
-            // The model is not named: aliases are answered by dated names, which would part the message from the
-            // model that it has to be sent back to.
-            out.give(Delta::Started { response, model: None });
+            out.start(chunk.response_id);
         }
         for candidate in chunk.candidates.into_iter().filter(|candidate| candidate.index == 0) {
             for part in candidate.content.parts {
-                self.take_part(part, out)?;
+                take_part(part, out)?;
             }
             self.finish_reason = candidate.finish_reason.or(self.finish_reason.take());
         }
         if chunk.prompt_feedback.block_reason.is_some() {
             self.finish_reason = Some(BLOCKED.to_owned());
         }
-        let usage = chunk.usage_metadata.map(Usage::from).unwrap_or_default();
-        if usage != Usage::default() {
-            out.give(Delta::Usage(usage));
-        }
+        out.count(chunk.usage_metadata.map(Usage::from).unwrap_or_default());
         Ok(())
     }
+}
 
-    fn take_part(&mut self, raw: &RawValue, out: &mut Out) -> serde_json::Result<()> {
-        let part: wire::Piece<'_> = serde_json::from_str(raw.get())?;
-        match (part.text, part.function_call) {
-            (_, Some(call)) => self.call(call, out),
-            (Some(text), None) if part.thought => out.think(text),
-            (Some(text), None) => out.say(text),
-            (None, None) if part.thought_signature.is_none() => out.skip(),
-            (None, None) => {}
-        }
-        if part.thought_signature.is_some() {
-            out.keep(raw);
-        }
-        Ok(())
+fn take_part(raw: &RawValue, out: &mut Out) -> serde_json::Result<()> {
+    let part: wire::Piece<'_> = serde_json::from_str(raw.get())?;
+    match (part.text, part.function_call) {
+        (_, Some(call)) => take_call(call, out),
+        (Some(text), None) if part.thought => out.think(text),
+        (Some(text), None) => out.say(text),
+        (None, None) if part.thought_signature.is_none() => out.skip(),
+        (None, None) => {}
     }
+    if part.thought_signature.is_some() {
+        out.keep(raw);
+    }
+    Ok(())
+}
 
-    /// Takes a call, which comes whole.
-    fn call(&mut self, call: wire::CallPiece<'_>, out: &mut Out) {
-        out.close_thinking();
-        let number = self.calls;
-        self.calls += 1;
-        let provider = call.id.filter(|id| !id.is_empty());
-        out.give(Delta::CallStart { call: number, provider, name: call.name });
-        let arguments = call.args.map(RawValue::get).filter(|args| *args != "null");
-        let piece = arguments.unwrap_or("{}").to_owned();
-        out.give(Delta::CallArguments { call: number, piece });
-        out.give(Delta::CallEnd { call: number });
-    }
+/// Takes a call, which comes whole.
+fn take_call(call: wire::CallPiece<'_>, out: &mut Out) {
+    let number = out.begin_call(call.id, call.name);
+    let arguments = call.args.map(RawValue::get).filter(|args| *args != "null");
+    let piece = arguments.unwrap_or("{}").to_owned();
+    out.give(Delta::CallArguments { call: number, piece });
+    out.give(Delta::CallEnd { call: number });
 }

@@ -8,7 +8,10 @@ use everturn_core::{
 };
 
 use super::wire;
-use crate::{json::object, origin::is_own};
+use crate::{
+    history::{by_role, is_own, prompt_and_rest, texts},
+    json::object,
+};
 
 /// What stands for the signature of a call that another model made, as Google's page on thought signatures has it.
 const UNSIGNED: &str = "skip_thought_signature_validator";
@@ -29,10 +32,8 @@ const UNSIGNED: &str = "skip_thought_signature_validator";
 /// assert_eq!(body, br#"{"contents":[{"role":"user","parts":[{"text":"hello"}]}]}"#);
 /// ```
 pub fn encode(request: &Request) -> Vec<u8> {
-    let first =
-        request.messages.iter().take_while(|message| matches!(***message, Message::System(_))).count();
-    let (system, messages) = request.messages.split_at(first);
-    let instruction: Vec<_> = system.iter().filter_map(|message| system_part(message)).collect();
+    let (prompt, messages) = prompt_and_rest(&request.messages);
+    let instruction: Vec<_> = prompt.into_iter().filter_map(text).collect();
     let functions: Vec<_> = request.tools.iter().map(function).collect();
     let body = wire::Body {
         generation_config: config(request),
@@ -68,47 +69,24 @@ fn function(spec: &everturn_core::tool::ToolSpec) -> wire::Function<'_> {
     }
 }
 
-fn system_part(message: &Message) -> Option<wire::Part<'_>> {
-    match message {
-        Message::System(system) => text(&system.text),
-        Message::User(_) | Message::Assistant(_) | Message::Result(_) => None,
-    }
-}
-
 /// A text; none for an empty one, which is refused.
 fn text(text: &str) -> Option<wire::Part<'_>> {
     (!text.is_empty()).then_some(wire::Part::Text { text })
 }
 
 fn contents<'a>(messages: &'a [Arc<Message>], model: &str) -> Vec<wire::Content<'a>> {
-    let mut calls = HashMap::new();
-    let mut contents: Vec<wire::Content<'a>> = Vec::with_capacity(messages.len());
-    let mut behind_result = false;
-    for message in messages {
-        let (role, parts) = match &**message {
-            Message::System(_) => ("user", system_part(message).into_iter().collect()),
-            Message::User(user) => ("user", user_parts(user)),
-            Message::Assistant(assistant) => ("model", assistant_parts(assistant, model, &mut calls)),
-            Message::Result(result) => ("user", vec![result_part(result, &calls)]),
-        };
-        let is_result = matches!(**message, Message::Result(_));
-        match contents.last_mut() {
-            Some(last) if is_result && behind_result => last.parts.extend(parts),
-            // A content without parts is refused; nothing is lost without it.
-            _ if parts.is_empty() => continue,
-            _ => contents.push(wire::Content { role, parts }),
-        }
-        behind_result = is_result;
-    }
-    contents
+    let mut names = Names::new();
+    let encoded = by_role(messages, |message| match message {
+        Message::System(system) => ("user", text(&system.text).into_iter().collect()),
+        Message::User(user) => ("user", user_parts(user)),
+        Message::Assistant(assistant) => ("model", assistant_parts(assistant, model, &mut names)),
+        Message::Result(result) => ("user", vec![result_part(result, &names)]),
+    });
+    encoded.into_iter().map(|(role, parts)| wire::Content { role, parts }).collect()
 }
 
 fn user_parts(user: &User) -> Vec<wire::Part<'_>> {
-    let texts = user.parts.iter().filter_map(|part| match part {
-        Part::Text(said) => text(said),
-        Part::Thinking(_) | Part::Call(_) | Part::Opaque(_) => None,
-    });
-    let parts: Vec<_> = texts.collect();
+    let parts: Vec<_> = texts(user).filter_map(text).collect();
     if parts.is_empty() { vec![wire::Part::Text { text: "(nothing)" }] } else { parts }
 }
 

@@ -27,10 +27,7 @@ impl dialect::Answer for Answer {
         let delta = event.delta.unwrap_or_default();
         match (&*event.kind, event.item, event.response) {
             ("response.created", _, Some(response)) => {
-                let response = response.id.filter(|id| !id.is_empty()).map(Into::into);
-                // The model is not named: aliases are answered by dated names, which would part the message from the
-                // model that it has to be sent back to.
-                out.give(Delta::Started { response, model: None });
+                out.start(response.id);
             }
             ("response.output_item.added", Some(item), _) => self.begin(name, item, out)?,
             ("response.output_item.done", Some(item), _) => self.finish(name, item, out)?,
@@ -76,7 +73,7 @@ impl Answer {
         let item: wire::OutputItem<'_> = serde_json::from_str(item.get())?;
         name.id = name.id.or_else(|| item.id.clone());
         match &*item.kind {
-            "function_call" => self.items.begin(&name, item, out),
+            "function_call" => _ = self.items.begin(&name, item, out),
             "message" => {
                 out.close_thinking();
                 if let Some(phase) = item.phase {
@@ -106,10 +103,7 @@ impl Answer {
     }
 
     fn end(&mut self, kind: &str, response: wire::Response<'_>, out: &mut Out) {
-        let usage = response.usage.map(Usage::from).unwrap_or_default();
-        if usage != Usage::default() {
-            out.give(Delta::Usage(usage));
-        }
+        out.count(response.usage.map(Usage::from).unwrap_or_default());
         let reason = response.incomplete_details.reason.unwrap_or_default();
         match (kind, response.error) {
             ("response.failed", Some(error)) => out.fail_with(error),
@@ -122,7 +116,7 @@ impl Answer {
             ("response.incomplete", _) if reason == "content_filter" => out.end(Stop::Filtered),
             ("response.incomplete", _) => out.end(Stop::Length),
             _ if self.refused => out.end(Stop::Refused),
-            _ if self.items.any_call() => out.end(Stop::Calls),
+            _ if out.has_calls() => out.end(Stop::Calls),
             _ => out.end(Stop::Answer),
         }
     }

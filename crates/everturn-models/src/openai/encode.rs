@@ -1,7 +1,7 @@
 //! A request as the bytes of a Responses body.
 
 use everturn_core::{
-    message::{Assistant, Message, Part, User},
+    message::{Assistant, Message, Part},
     model::{Request, Thinking},
 };
 
@@ -9,7 +9,10 @@ use super::{
     Responses,
     wire::{self, Content, Item, OurItem},
 };
-use crate::{ids::Ids, origin::is_own};
+use crate::{
+    history::{is_own, texts},
+    ids::Ids,
+};
 
 /// The longest id that the server takes.
 const ID_MAX: usize = 64;
@@ -80,7 +83,9 @@ fn encode_message<'a>(message: &'a Message, model: &str, ids: &mut Ids<'a>, item
         Message::System(system) => {
             items.push(said("system", vec![Content::InputText { text: &system.text }]));
         }
-        Message::User(user) => items.push(said("user", user_content(user))),
+        Message::User(user) => {
+            items.push(said("user", texts(user).map(|text| Content::InputText { text }).collect()));
+        }
         Message::Assistant(assistant) => assistant_items(assistant, model, ids, items),
         Message::Result(result) => items.push(Item::Ours(OurItem::FunctionCallOutput {
             call_id: ids.of_result(&result.call),
@@ -91,14 +96,6 @@ fn encode_message<'a>(message: &'a Message, model: &str, ids: &mut Ids<'a>, item
 
 fn said<'a>(role: &'static str, content: Vec<Content<'a>>) -> Item<'a> {
     Item::Ours(OurItem::Message { role, phase: None, content })
-}
-
-fn user_content(user: &User) -> Vec<Content<'_>> {
-    let texts = user.parts.iter().filter_map(|part| match part {
-        Part::Text(text) => Some(Content::InputText { text }),
-        Part::Thinking(_) | Part::Call(_) | Part::Opaque(_) => None,
-    });
-    texts.collect()
 }
 
 fn assistant_items<'a>(assistant: &'a Assistant, model: &str, ids: &mut Ids<'a>, items: &mut Vec<Item<'a>>) {

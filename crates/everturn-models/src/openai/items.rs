@@ -9,15 +9,11 @@ use crate::decoder::Out;
 
 /// The items so far, in the order of their first appearance.
 #[derive(Debug, Default)]
-pub(super) struct Items {
-    items: Vec<Item>,
-    /// How many calls began.
-    calls: u32,
-}
+pub(super) struct Items(Vec<Item>);
 
 /// What is known of an item.
 #[derive(Debug, Default)]
-pub(super) struct Item {
+struct Item {
     id: Option<String>,
     index: Option<u32>,
     /// The number of the call, if it is one that was begun.
@@ -35,12 +31,12 @@ pub(super) struct Name {
 
 impl Items {
     /// The item of a name: by its id, else by its index; a new one, if there is none.
-    pub(super) fn find(&mut self, name: &Name) -> &mut Item {
-        let at = self.items.iter().rposition(|item| item.is(name)).unwrap_or_else(|| {
-            self.items.push(Item { id: name.id.clone(), index: name.index, ..Item::default() });
-            self.items.len() - 1
+    fn find(&mut self, name: &Name) -> &mut Item {
+        let at = self.0.iter().rposition(|item| item.is(name)).unwrap_or_else(|| {
+            self.0.push(Item { id: name.id.clone(), index: name.index, ..Item::default() });
+            self.0.len() - 1
         });
-        let item = &mut self.items[at];
+        let item = &mut self.0[at];
         item.index = item.index.or(name.index);
         if item.id.is_none() {
             item.id.clone_from(&name.id);
@@ -48,17 +44,15 @@ impl Items {
         item
     }
 
-    /// Begins the call that an item is, with what came of its arguments before.
-    pub(super) fn begin(&mut self, name: &Name, item: OutputItem<'_>, out: &mut Out) {
-        let number = self.calls;
-        let found = self.find(name);
-        if found.call.is_some() {
-            return;
-        }
-        found.call = Some(number);
-        start(number, item.call_id, item.name, out);
-        grow(number, &found.arguments, out);
-        self.calls += 1;
+    /// Begins the call that an item is, unless it has begun; gives its number, and what came of its arguments so far.
+    pub(super) fn begin(&mut self, name: &Name, item: OutputItem<'_>, out: &mut Out) -> (u32, &str) {
+        let Item { call, arguments, .. } = self.find(name);
+        let number = *call.get_or_insert_with(|| {
+            let number = out.begin_call(item.call_id, item.name);
+            grow(number, arguments, out);
+            number
+        });
+        (number, arguments)
     }
 
     /// Takes more of a call's arguments.
@@ -76,24 +70,18 @@ impl Items {
             text if matches!(text.trim(), "" | "null") => "{}".to_owned(),
             text => text,
         };
-        self.begin(name, item, out);
-        let found = self.find(name);
-        match (found.call, arguments.strip_prefix(&*found.arguments)) {
-            (Some(number), Some(rest)) => {
+        let (number, came) = self.begin(name, item, out);
+        match arguments.strip_prefix(came) {
+            Some(rest) => {
                 grow(number, rest, out);
                 out.give(Delta::CallEnd { call: number });
             }
-            _ => {
+            None => {
                 let message = "the arguments of a call are other at its end than they came before";
                 // What was shown of it cannot be taken back; another attempt can.
                 out.fail(Fault { retry: Some(true), ..Fault::new(FaultClass::Malformed, message) });
             }
         }
-    }
-
-    /// Whether any call began.
-    pub(super) fn any_call(&self) -> bool {
-        self.calls > 0
     }
 }
 
@@ -104,12 +92,6 @@ impl Item {
             _ => self.index == name.index,
         }
     }
-}
-
-fn start(number: u32, id: Option<String>, name: String, out: &mut Out) {
-    out.close_thinking();
-    let provider = id.filter(|id| !id.is_empty());
-    out.give(Delta::CallStart { call: number, provider, name });
 }
 
 fn grow(number: u32, piece: &str, out: &mut Out) {
