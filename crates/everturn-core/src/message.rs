@@ -274,7 +274,7 @@ pub struct CallResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<BlobId>,
     /// How much of the text's beginning was shown while the call ran, in bytes.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub shown: usize,
     /// More about it for people; no model is told of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -305,11 +305,6 @@ impl CallResult {
     pub fn shown(&self) -> &str {
         self.text.get(..self.shown).unwrap_or_default()
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-fn is_zero(n: &usize) -> bool {
-    *n == 0
 }
 
 /// How a call ended. Each end reaches the model as a result; none is an exception.

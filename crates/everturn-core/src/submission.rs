@@ -107,7 +107,7 @@ pub struct Queued {
     /// What was said; it moves into an entry when it is placed. Empty for what is only to be written.
     pub parts: Vec<Part>,
     /// When it leaves the queue.
-    #[serde(default, skip_serializing_if = "Delivery::is_default")]
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub delivery: Delivery,
     /// Whether it stays queued when the turn before it fails.
     #[serde(default, skip_serializing_if = "crate::json::is_default")]
@@ -136,7 +136,7 @@ pub enum Delivery {
     /// Before the next request of the turn that runs.
     Steer {
         /// What becomes of it when that turn is over first.
-        #[serde(default, skip_serializing_if = "Late::is_default")]
+        #[serde(default, skip_serializing_if = "crate::json::is_default")]
         late: Late,
         /// Whether it declines the open approvals of the step, with its text as the reason.
         #[serde(default, skip_serializing_if = "crate::json::is_default")]
@@ -210,18 +210,6 @@ pub enum End {
         /// The entry.
         entry: EntryId,
     },
-}
-
-impl Delivery {
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-impl Late {
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 fn local() -> String {

@@ -60,7 +60,7 @@ pub struct TaskRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken: Option<Woken>,
     /// How often it has moved.
-    #[serde(default, skip_serializing_if = "is_none_yet")]
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub moves: u64,
     /// How often an owner of the session set out to run its present step after another one had, or may have; a move
     /// clears it.
@@ -108,7 +108,7 @@ pub enum TaskState {
         /// The tasks it waits for.
         on: Vec<TaskId>,
         /// What becomes of the others when one of them does not complete.
-        #[serde(default, skip_serializing_if = "WaitPolicy::is_default")]
+        #[serde(default, skip_serializing_if = "crate::json::is_default")]
         policy: WaitPolicy,
         /// Whether the next step runs in the commit that ends the last of them.
         #[serde(default, skip_serializing_if = "crate::json::is_default")]
@@ -323,17 +323,7 @@ impl TaskRecord {
     }
 }
 
-impl WaitPolicy {
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// JSON that is there, also where it is `null`: what is not there is left out.
 fn present<'de, D: Deserializer<'de>>(json: D) -> Result<Option<RawJson>, D::Error> {
     RawJson::deserialize(json).map(Some)
-}
-
-fn is_none_yet(value: &u64) -> bool {
-    *value == 0
 }

@@ -43,6 +43,11 @@ impl std::fmt::Debug for World {
     }
 }
 
+/// A time in whole milliseconds; the longest that can be said where it is longer.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The machine's clock; waits on tokio's timer.
 ///
 /// ```

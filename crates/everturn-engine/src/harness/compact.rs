@@ -33,6 +33,7 @@ use crate::{
     NewTask, Transaction,
     metrics::span,
     task::{Aborted, Remains, Step, Task, TaskContext, TaskError},
+    world::millis,
 };
 
 /// How much of a model's window the request for a summary may fill, where the window is known.
@@ -220,7 +221,7 @@ impl Compacting<'_> {
                 break Ok(stop);
             }
         };
-        let wall_ms = u64::try_from(self.cx.now().since(sent).as_millis()).unwrap_or(u64::MAX);
+        let wall_ms = millis(self.cx.now().since(sent));
         let end = if ended.is_ok() { RequestEnd::Complete } else { RequestEnd::Failed };
         let row = self.row(model, &response, end);
         let asked = match ended {

@@ -208,13 +208,7 @@ impl Transaction {
 
     /// Lets all queues go on before which nothing runs any more.
     pub(super) async fn go_on_all(&mut self, shared: &Shared) -> Result<()> {
-        for conversation in self.left_waiting().await? {
-            match self.takes_work(conversation) {
-                true => self.go_on(shared, conversation)?,
-                false => self.give_back_all(conversation, GONE)?,
-            }
-        }
-        Ok(())
+        self.let_on(shared, None).await
     }
 
     /// Returns what waits while nothing runs that it could wait for; what is to be kept goes on.
@@ -222,10 +216,16 @@ impl Transaction {
         if self.undoing().is_some() {
             return Ok(());
         }
+        self.let_on(shared, Some(LEFT)).await
+    }
+
+    /// Lets the queues go on before which nothing runs; with a reason, what is not to be kept is returned.
+    async fn let_on(&mut self, shared: &Shared, reason: Option<&str>) -> Result<()> {
         for conversation in self.left_waiting().await? {
-            match self.takes_work(conversation) {
-                true => self.give_back(shared, conversation, LEFT)?,
-                false => self.give_back_all(conversation, GONE)?,
+            match (self.takes_work(conversation), reason) {
+                (true, None) => self.go_on(shared, conversation)?,
+                (true, Some(reason)) => self.give_back(shared, conversation, reason)?,
+                (false, _) => self.give_back_all(conversation, GONE)?,
             }
         }
         Ok(())

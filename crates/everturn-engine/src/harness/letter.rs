@@ -17,6 +17,7 @@ use super::{
     agent::AgentChange,
     budget::waits_for_room,
     input::{Input, WhenBusy},
+    turn::shared,
 };
 use crate::{Session, Transaction, task::Postman};
 
@@ -318,7 +319,7 @@ pub(super) struct HarnessMail(pub(super) Weak<Shared>);
 impl Postman for HarnessMail {
     fn act<'a>(&'a self, tx: &'a mut Transaction, mail: &'a Mail) -> BoxFuture<'a, Result<Option<u64>>> {
         Box::pin(async move {
-            let shared = self.0.upgrade().ok_or_else(|| Error::closed("its harness is gone"))?;
+            let shared = shared(&self.0)?;
             let opened = Opened {
                 kind: mail.kind,
                 conversation: mail.conversation,
@@ -331,7 +332,7 @@ impl Postman for HarnessMail {
 
     fn pick_up<'a>(&'a self, tx: &'a mut Transaction) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let shared = self.0.upgrade().ok_or_else(|| Error::closed("its harness is gone"))?;
+            let shared = shared(&self.0)?;
             tx.pick_up(&shared).await
         })
     }

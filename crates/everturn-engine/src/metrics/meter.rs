@@ -25,6 +25,7 @@ use crate::{
     harness::{TurnRecord, TurnTask},
     session::{Adopted, Inner},
     task::Task,
+    world::millis,
 };
 
 /// The words of [`TurnEnd`](crate::TurnEnd).
@@ -237,10 +238,6 @@ fn summary(session: SessionId, entry: &EntryRecord, adopted: &Adopted) -> Option
         milliseconds: millis(took),
         total: record.total,
     })
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn add(counter: &AtomicU64, more: u64) {

@@ -24,6 +24,7 @@ use crate::{
     harness::{Shared, TurnTask},
     session::{Inner, Live},
     task::Task,
+    world::millis,
 };
 
 /// The spans of an open session that last longer than a step: its own, and those of turns that this owner has moved.
@@ -131,7 +132,7 @@ pub(crate) fn commit(session: SessionId, held: Duration, writes: usize) -> Span 
     debug_span!(
         "commit",
         gen_ai.conversation.id = %session,
-        everturn.held_ms = u64::try_from(held.as_millis()).unwrap_or(u64::MAX),
+        everturn.held_ms = millis(held),
         everturn.writes = writes,
     )
 }

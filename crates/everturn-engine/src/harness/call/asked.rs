@@ -211,7 +211,7 @@ impl Running<'_> {
         if matches!(approval.question, Question::Person { .. }) {
             return Ok(self.wait_on(intent, &approval).with(tx));
         }
-        match self.judge(&tx, intent).await? {
+        match self.judge(&tx, intent, false).await? {
             Judgement::Run(intent) => {
                 tx.void(&approval, "policy allows it by now");
                 Ok(Step::go(CallState::at(Phase::Ready, intent)).with(tx))
@@ -228,18 +228,12 @@ impl Running<'_> {
         }
     }
 
-    /// Judges a call by what its conversation works with now.
-    async fn judge(&self, tx: &Transaction, intent: Intent) -> Result<Judgement> {
+    /// Judges a call by what its conversation works with now; one that somebody has decided about, as that.
+    async fn judge(&self, tx: &Transaction, intent: Intent, is_decided: bool) -> Result<Judgement> {
         let (agent, selected) = self.selected().await?;
         let bench = Bench::of(self.shared, tx, self.cx.conversation(), (&agent, &selected)).await?;
+        let bench = if is_decided { bench.decided() } else { bench };
         Ok(bench.judge(intent).await)
-    }
-
-    /// The same for a call about which something was decided.
-    async fn judge_decided(&self, tx: &Transaction, intent: Intent) -> Result<Judgement> {
-        let (agent, selected) = self.selected().await?;
-        let bench = Bench::of(self.shared, tx, self.cx.conversation(), (&agent, &selected)).await?;
-        Ok(bench.decided().judge(intent).await)
     }
 
     fn wait_on(&self, intent: Intent, approval: &ApprovalRecord) -> Step<CallTask> {
@@ -264,7 +258,7 @@ impl Running<'_> {
             Decision::Edit { arguments } => intent.arguments = arguments,
             _ => {}
         }
-        match self.judge_decided(&tx, intent).await? {
+        match self.judge(&tx, intent, true).await? {
             Judgement::End(_, ended) => self.end_in(tx, ended).await,
             Judgement::Ask(intent, now)
                 if !is_same_place(&question, &now) || (!is_edit && does_other(&question, &now)) =>

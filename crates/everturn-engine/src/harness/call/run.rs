@@ -22,6 +22,7 @@ use crate::{
     harness::{Settings, agent::Agent, files::Recording},
     registry::Selected,
     task::{TaskError, panic_text},
+    world::millis,
 };
 
 /// How a tool came to its end.
@@ -61,7 +62,7 @@ impl Running<'_> {
             .map(|done| done.map_or_else(|panic| Came::Panic(panic_text(&*panic).to_owned()), Came::Result));
         let (came, is_late) = self.supervise(Box::pin(code), (&call.cancel, deadline), &buffer).await?;
         let mut ended = self.ended(intent, came, is_late);
-        ended.wall_ms = u64::try_from(cx.now().since(begun).as_millis()).unwrap_or(u64::MAX);
+        ended.wall_ms = millis(cx.now().since(begun));
         if ended.outcome == Outcome::Cancelled && cx.is_closing() && cx.abort_reason().is_none() {
             return Err(Error::closed("the session closed while the call ran").into());
         }

@@ -31,6 +31,7 @@ use crate::{
     metrics::span,
     session::Sendable,
     task::{Step, TaskContext},
+    world::millis,
 };
 
 /// How much of an answer can be kept, in bytes: an entry, less what is stored beside the answer's text.
@@ -276,10 +277,6 @@ impl Sending<'_> {
             Room::Enough | Room::Wait => tx.charge(self.shared, turn.spender(), wanted).await.map(|()| None),
         }
     }
-}
-
-fn millis(wall: Duration) -> u64 {
-    u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Whether an answer is what was asked for.
